@@ -1,0 +1,57 @@
+//! How a source turns bytes into batches, whatever the format.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+use crate::error::Result;
+use crate::stream::Batch;
+use crate::stream::Rejected;
+use crate::stream::SplitId;
+
+/// A format of records that a source can read, with the schema they are read into.
+pub trait InputFormat: Send + Sync + fmt::Debug {
+    /// The schema of every batch.
+    fn schema(&self) -> SchemaRef;
+
+    /// A decoder for `split`, whose first bytes are `head` (a header line lies in it entirely, or
+    /// `head` is the whole split).
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Fatal`] when the header does not fit the schema.
+    fn decoder(&self, split: &SplitId, head: &[u8]) -> Result<Arc<dyn SplitDecoder>>;
+}
+
+/// Decodes one split. Values have no memory: the verdict on a record never depends on its neighbours.
+pub trait SplitDecoder: Send + Sync + fmt::Debug {
+    /// Position of the first record: behind a byte order mark and a header line.
+    fn start(&self) -> u64;
+
+    /// Length of the whole records at the start of `bytes`, which begins at a record: the offset
+    /// behind the last record's end, 0 if none ends here.
+    fn boundary(&self, bytes: &[u8]) -> usize;
+
+    /// Decodes `bytes`, which begins at position `base` of the split and holds whole records (the
+    /// last one may lack its line end at the end of the input).
+    ///
+    /// Records that are not valid come back as [`Rejected`]; they are no error here. Batches hold at
+    /// most 8,192 rows.
+    ///
+    /// # Errors
+    ///
+    /// Only faults of the program.
+    fn decode(&self, base: u64, bytes: &[u8]) -> Result<Decoded>;
+}
+
+/// What became of the bytes.
+#[derive(Debug, Default)]
+pub struct Decoded {
+    /// The valid records, in order.
+    pub batches: Vec<Batch>,
+    /// The others, in order.
+    pub rejected: Vec<Rejected>,
+    /// Records seen, valid or not; blank lines are none.
+    pub records: u64,
+}

@@ -1,0 +1,7 @@
+//! Bytes of records: decoders for sources, encoders for part files, schemas.
+
+mod decode;
+
+pub use decode::Decoded;
+pub use decode::InputFormat;
+pub use decode::SplitDecoder;

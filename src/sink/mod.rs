@@ -1,0 +1,87 @@
+//! Writers that prepare, committers that make visible.
+
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use crate::checkpoint::Completed;
+use crate::error::Result;
+use crate::state::Snapshot;
+use crate::stream::Barrier;
+use crate::stream::Batch;
+
+/// Turns batches into things that become visible together.
+pub trait SinkWriter: Send {
+    /// What the committer needs to make one thing visible, in any process.
+    type Committable: Clone + Send + 'static;
+
+    /// Takes `batch` into the current epoch. Nothing becomes visible.
+    ///
+    /// # Cancellation
+    ///
+    /// Not allowed: a dropped call may have taken half of the batch, and the task must fail.
+    fn write(&mut self, batch: Batch) -> impl Future<Output = Result<()>> + Send;
+
+    /// Ends the epoch of `barrier`; the next epoch may be written while it becomes durable.
+    ///
+    /// Every state record of the epoch is appended before this returns (P14). The committables of
+    /// the epoch and the state a restarted writer needs come in one value, because the two must
+    /// describe the same instant. Nothing becomes visible. It waits for encoders that are at work,
+    /// never for a sync.
+    ///
+    /// # Errors
+    ///
+    /// A failed write is an [`crate::ErrorKind::Retry`] of the task (P7): the job restarts from the last
+    /// completed checkpoint, nothing is carried forward.
+    fn pre_commit(
+        &mut self,
+        barrier: Barrier,
+    ) -> impl Future<Output = Result<PreCommit<Self::Committable>>> + Send;
+
+    /// How long until a roll falls due by age or inactivity; the runtime then asks for a checkpoint,
+    /// at whose barrier the writer rolls. `None`: nothing waits.
+    fn roll_due_in(&self) -> Option<Duration>;
+
+    /// Takes note of what became visible: it leaves the state with the next epoch (P4).
+    fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()>;
+}
+
+/// The end of an epoch in a writer.
+pub struct PreCommit<C> {
+    /// What becomes visible when the epoch's checkpoint, or a later one, completes.
+    pub committables: Vec<C>,
+    /// The writer's state at the barrier.
+    pub snapshot: Snapshot,
+    /// Resolves when everything the snapshot names is durable; only then is it acknowledged (P3).
+    pub durable: BoxFuture<'static, Result<()>>,
+}
+
+impl<C> fmt::Debug for PreCommit<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreCommit")
+            .field("committables", &self.committables.len())
+            .field("snapshot", &self.snapshot)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes committables visible, once each, however often it is asked.
+pub trait Committer: Send {
+    /// What is made visible.
+    type Committable: Clone + Send + 'static;
+
+    /// Makes `committables`, all of epochs up to the completed one, visible and durably so.
+    ///
+    /// One that is already visible is skipped, the rest still happen.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Damage`] when one can neither be committed nor was (C4, C5).
+    fn commit(
+        &mut self,
+        completed: &Completed,
+        committables: Vec<Self::Committable>,
+    ) -> impl Future<Output = Result<Vec<Self::Committable>>> + Send;
+}
