@@ -93,7 +93,7 @@ pub enum OpenMode {
 /// An open file. Offsets and lengths are in bytes.
 pub trait DiskFile: Send + Sync + fmt::Debug {
     /// The file's length.
-    fn len(&self) -> io::Result<u64>;
+    fn size(&self) -> io::Result<u64>;
 
     /// Reads into `buf` from `offset` on; less than asked only at the end of the file.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
@@ -128,7 +128,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
 /// written: the log's own lock sees to both.
 pub trait Region: Send + Sync + fmt::Debug {
     /// Mapped bytes.
-    fn len(&self) -> u64;
+    fn size(&self) -> u64;
 
     /// Stores `bytes` at `offset`.
     ///

@@ -46,7 +46,7 @@ impl MappedRegion {
 }
 
 impl Region for MappedRegion {
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.map.len() as u64
     }
 

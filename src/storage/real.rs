@@ -132,7 +132,7 @@ struct RealFile {
 }
 
 impl DiskFile for RealFile {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
