@@ -19,6 +19,8 @@ use super::control::Step;
 use super::control::StepKind;
 use super::control::Verdict;
 use super::control::simulated_crash;
+use super::file::HeldLock;
+use super::file::OpenFile;
 use super::tree::File;
 use super::tree::Folder;
 use super::tree::Ino;
@@ -29,10 +31,10 @@ use crate::storage::Disk;
 use crate::storage::DiskFile;
 use crate::storage::DiskLock;
 use crate::storage::Entry;
+use crate::storage::FileSystem;
 use crate::storage::Kind;
 use crate::storage::Metadata;
 use crate::storage::OpenMode;
-use crate::storage::Region;
 use crate::testing::SeededRandom;
 
 /// A disk in memory that can crash; a clone is the same disk. The module doc has its model.
@@ -53,28 +55,32 @@ pub enum CrashModel {
     ProcessOnly,
 }
 
-struct State {
-    tree: Tree,
-    control: Control,
+/// Everything about a disk, behind its lock.
+pub(super) struct State {
+    pub(super) tree: Tree,
+    pub(super) control: Control,
     capacity: Option<u64>,
-    locks: Vec<Ino>,
-    maps: Vec<(Ino, u64)>,
+    pub(super) locks: Vec<Ino>,
+    /// Lengths of the maps that live.
+    pub(super) maps: Vec<(Ino, u64)>,
+    /// What [`Disk::file_system`] says of maps.
+    maps_trusted: bool,
 }
 
 impl CrashDisk {
     /// A disk with an empty `/`, which is durable.
     #[expect(clippy::new_without_default, reason = "a disk is made on purpose")]
     pub fn new() -> Self {
-        Self::with(Tree::new(), None)
+        Self::with(Tree::new(), None, true)
     }
 
-    fn with(tree: Tree, capacity: Option<u64>) -> Self {
-        let state =
-            State { tree, control: Control::default(), capacity, locks: Vec::new(), maps: Vec::new() };
-        Self { state: Arc::new(Mutex::new(state)) }
+    fn with(tree: Tree, capacity: Option<u64>, maps_trusted: bool) -> Self {
+        let control = Control::default();
+        let (locks, maps) = (Vec::new(), Vec::new());
+        Self { state: Arc::new(Mutex::new(State { tree, control, capacity, locks, maps, maps_trusted })) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // A panic of a test thread while it held the lock left nothing half done that matters.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,7 +137,7 @@ impl CrashDisk {
             }
             CrashModel::ProcessOnly => state.tree.kill(),
         };
-        Self::with(tree, state.capacity)
+        Self::with(tree, state.capacity, state.maps_trusted)
     }
 
     /// Makes a call fail with `error`: of those of `kind` on paths that contain `path_part`, `spared`
@@ -154,6 +160,12 @@ impl CrashDisk {
     /// crash does not lift the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
+    }
+
+    /// Makes [`Disk::file_system`] say whether maps can be trusted; they can at first. A crash does
+    /// not change it.
+    pub fn trust_maps(&self, trusted: bool) {
+        self.state().maps_trusted = trusted;
     }
 
     /// The sum of the lengths of all files.
@@ -263,8 +275,14 @@ impl State {
         }
     }
 
+    pub(super) fn metadata(&self, ino: Ino) -> io::Result<Metadata> {
+        let node = self.tree.node(ino)?;
+        let len = if let Node::File(file) = node { file.content.len() } else { 0 };
+        Ok(Metadata { kind: kind(node), len, id: (1, ino) })
+    }
+
     /// A step that happens whole or not at all.
-    fn step<T>(
+    pub(super) fn step<T>(
         &mut self,
         kind: StepKind,
         path: &Arc<Path>,
@@ -282,7 +300,7 @@ impl State {
     }
 
     /// A step that may also happen in part.
-    fn write(
+    pub(super) fn write(
         &mut self,
         kind: StepKind,
         path: &Arc<Path>,
@@ -319,7 +337,7 @@ impl State {
     }
 
     /// Makes the file longer, or fails as a full disk does.
-    fn set_len(&mut self, ino: Ino, len: u64) -> io::Result<()> {
+    pub(super) fn set_len(&mut self, ino: Ino, len: u64) -> io::Result<()> {
         let before = self.tree.file(ino)?.content.len();
         if len > before && self.room(ino, 0)? < len {
             return Err(io::ErrorKind::StorageFull.into());
@@ -351,9 +369,7 @@ impl Disk for CrashDisk {
         let mut state = self.state();
         state.control.look(path)?;
         let ino = state.tree.find(path)?;
-        let node = state.tree.node(ino)?;
-        let len = if let Node::File(file) = node { file.content.len() } else { 0 };
-        Ok(Metadata { kind: kind(node), len, id: (1, ino) })
+        state.metadata(ino)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
@@ -430,163 +446,18 @@ impl Disk for CrashDisk {
         state.tree.find(path)?;
         Ok(std::iter::once("/".as_ref()).chain(names(path)).collect())
     }
+
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
+        let mut state = self.state();
+        state.control.look(path)?;
+        state.tree.find(path)?;
+        Ok(FileSystem { name: "simulated", maps: state.maps_trusted, network: false })
+    }
 }
 
 fn kind(node: &Node) -> Kind {
     match node {
         Node::File(_) => Kind::File,
         Node::Dir(_) => Kind::Dir,
-    }
-}
-
-#[derive(Debug)]
-struct OpenFile {
-    disk: CrashDisk,
-    path: Arc<Path>,
-    ino: Ino,
-    writable: bool,
-}
-
-impl OpenFile {
-    fn writable(&self) -> io::Result<()> {
-        if self.writable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
-    }
-}
-
-impl DiskFile for OpenFile {
-    fn size(&self) -> io::Result<u64> {
-        let mut state = self.disk.state();
-        state.control.look(&self.path)?;
-        Ok(state.tree.file(self.ino)?.content.len())
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.disk.state();
-        state.control.look(&self.path)?;
-        Ok(state.tree.file(self.ino)?.content.read(offset, buf))
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.writable()?;
-        self.disk.state().write(StepKind::Write, &self.path, self.ino, offset, bytes)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.writable()?;
-        self.disk.state().step(StepKind::SetLen, &self.path, |state| {
-            if state.maps.iter().any(|(ino, mapped)| *ino == self.ino && len < *mapped) {
-                // On a real disk the next access of the map would be a SIGBUS.
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "a mapped file was shortened"));
-            }
-            let grows = len > state.tree.file(self.ino)?.content.len();
-            state.set_len(self.ino, len)?;
-            state.tree.file_mut(self.ino)?.holes |= grows;
-            Ok(())
-        })
-    }
-
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.writable()?;
-        self.disk.state().step(StepKind::Reserve, &self.path, |state| {
-            let before = state.tree.file(self.ino)?.content.len();
-            if len > before {
-                state.set_len(self.ino, len)?;
-            }
-            if len >= before {
-                state.tree.file_mut(self.ino)?.holes = false;
-            }
-            Ok(())
-        })
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.state();
-        let verdict = state.control.step(StepKind::Sync, &self.path)?;
-        let content = &mut state.tree.file_mut(self.ino)?.content;
-        match verdict {
-            Verdict::Do => content.sync(),
-            Verdict::Fail(error) => {
-                content.fail_sync();
-                return Err(error.into());
-            }
-            Verdict::Last(moment) => {
-                if moment == Moment::After {
-                    content.sync();
-                }
-                return Err(simulated_crash());
-            }
-        }
-        Ok(())
-    }
-
-    fn map(&self, len: u64) -> io::Result<Box<dyn Region>> {
-        self.writable()?;
-        let mut state = self.disk.state();
-        state.control.look(&self.path)?;
-        let file = state.tree.file(self.ino)?;
-        if len > file.content.len() || file.holes {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a map of what was not reserved"));
-        }
-        state.maps.push((self.ino, len));
-        Ok(Box::new(MappedFile { disk: self.disk.clone(), path: Arc::clone(&self.path), ino: self.ino, len }))
-    }
-}
-
-#[derive(Debug)]
-struct MappedFile {
-    disk: CrashDisk,
-    path: Arc<Path>,
-    ino: Ino,
-    len: u64,
-}
-
-impl MappedFile {
-    fn inside(&self, offset: u64, len: usize) -> io::Result<()> {
-        match offset.checked_add(len as u64) {
-            Some(end) if end <= self.len => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "a range outside of the map")),
-        }
-    }
-}
-
-impl Region for MappedFile {
-    fn size(&self) -> u64 {
-        self.len
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.inside(offset, bytes.len())?;
-        self.disk.state().write(StepKind::RegionWrite, &self.path, self.ino, offset, bytes)
-    }
-
-    fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.inside(offset, buf.len())?;
-        let mut state = self.disk.state();
-        state.control.look(&self.path)?;
-        state.tree.file(self.ino)?.content.read(offset, buf);
-        Ok(())
-    }
-}
-
-impl Drop for MappedFile {
-    fn drop(&mut self) {
-        let mut state = self.disk.state();
-        if let Some(at) = state.maps.iter().position(|map| *map == (self.ino, self.len)) {
-            state.maps.swap_remove(at);
-        }
-    }
-}
-
-#[derive(Debug)]
-struct HeldLock {
-    disk: CrashDisk,
-    ino: Ino,
-}
-
-impl DiskLock for HeldLock {}
-
-impl Drop for HeldLock {
-    fn drop(&mut self) {
-        self.disk.state().locks.retain(|held| *held != self.ino);
     }
 }

@@ -31,6 +31,7 @@
 mod content;
 mod control;
 mod disk;
+mod file;
 mod tree;
 
 #[cfg(test)]
