@@ -1,0 +1,5 @@
+//! What users are promised, one module for each promise. One binary: each more costs a link.
+#![expect(clippy::disallowed_methods, reason = "tests look at the machine itself, beside the doors")]
+
+mod readers;
+mod support;
