@@ -1,1 +1,51 @@
-//! .
+//! From a pipeline file to a job, with every contradiction found before the first record.
+//!
+//! The way of a file: text → `document` (TOML, places, variables) → `settings` (plain data, unknown
+//! keys refused) → `validate` (defaults, absolute paths, relations) → [`Pipeline`]. What needs the
+//! schema of the records comes last, in [`Pipeline::bind`]. `guarantee` says what the whole promises,
+//! `fingerprint` what must not change under a running state.
+//!
+//! The reference of all keys is `docs/pipeline.md`.
+
+mod document;
+mod environment;
+mod file;
+mod fingerprint;
+mod guarantee;
+mod levels;
+mod model;
+mod problem;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+mod types;
+mod units;
+mod validate;
+
+pub use environment::Environment;
+pub use environment::NotText;
+pub use environment::ProcessEnvironment;
+pub use file::Bound;
+pub use file::PipelineFile;
+pub use fingerprint::Fingerprint;
+pub use guarantee::Guarantee;
+pub use guarantee::Part;
+pub use guarantee::Report;
+pub use model::Checkpointing;
+pub use model::Compression;
+pub use model::FileSink;
+pub use model::FileSource;
+pub use model::InputFormat;
+pub use model::OnError;
+pub use model::Parquet;
+pub use model::Pipeline;
+pub use model::Restart;
+pub use model::Roll;
+pub use problem::Problem;
+pub use problem::Problems;
+pub use settings::BadRecord;
+pub use settings::Mode;
+pub use settings::SinkFormat;
+pub use settings::UnknownField;
+pub use units::ByteSize;
+pub use units::TimeSpan;
