@@ -98,7 +98,6 @@ pub(super) fn resolve(
     }
     let mut missing = Vec::new();
     for (split, other) in unknown {
-        let path = split.record.path.clone();
         let copied = match &other {
             // The same bytes in a new file at the same path: an editor's way to save, a restored copy.
             Some(found) if search.may_have_name(&split) && search.holds(&split, found)? => Some(found.clone()),

@@ -77,7 +77,7 @@ pub struct FileSource {
     splits: Vec<Split>,
     names: BTreeSet<SplitId>,
     /// Splits whose record changed in this epoch.
-    changed: BTreeSet<usize>,
+    pub(super) changed: BTreeSet<usize>,
     /// Splits to read, in order, that wait for a place among the active ones.
     waiting: VecDeque<usize>,
     active: Vec<usize>,
@@ -532,5 +532,12 @@ impl fmt::Debug for FileSource {
             .field("path", &self.settings.path)
             .field("status", &self.status())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl FileSource {
+    pub(super) fn into_state(self) -> State {
+        self.state
     }
 }
