@@ -163,7 +163,8 @@ impl Cutter {
                 let left = taken.slice(at..);
                 let end = self.decoder.record_end(&mut scan, &left).filter(|end| *end > 0);
                 let end = at + end.unwrap_or(left.len()).min(left.len());
-                if end - at > self.record_limit && without_line_end(&taken.slice(at..end)) > self.record_limit {
+                if end - at > self.record_limit && without_line_end(&taken.slice(at..end)) > self.record_limit
+                {
                     self.records(taken.slice(from..at), false, pieces);
                     let mut record = TooLong::starting_at(self.trail.position());
                     let bytes = taken.slice(at..end);

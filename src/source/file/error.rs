@@ -31,7 +31,9 @@ pub(crate) enum FileError {
     #[error("{path:?} cannot be read at position {position}")]
     Read { path: PathBuf, position: u64, source: io::Error },
     /// Compressed bytes that do not decompress.
-    #[error("{path:?} is damaged: its compressed data cannot be read behind position {position} of its content")]
+    #[error(
+        "{path:?} is damaged: its compressed data cannot be read behind position {position} of its content"
+    )]
     Corrupt { path: PathBuf, position: u64, source: io::Error },
     /// A compressed file that ends too early is an incomplete copy, not an end of input.
     #[error(

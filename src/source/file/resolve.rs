@@ -88,7 +88,9 @@ pub(super) fn resolve(
     let mut unknown = Vec::new();
     for (split, other) in lost {
         let renamed = match split.inode {
-            Some(inode) if !split.record.gone => search.renamed(&split, |_, found| Ok(inode == found.inode))?,
+            Some(inode) if !split.record.gone => {
+                search.renamed(&split, |_, found| Ok(inode == found.inode))?
+            }
             _ => None,
         };
         match renamed {
@@ -100,7 +102,9 @@ pub(super) fn resolve(
     for (split, other) in unknown {
         let copied = match &other {
             // The same bytes in a new file at the same path: an editor's way to save, a restored copy.
-            Some(found) if search.may_have_name(&split) && search.holds(&split, found)? => Some(found.clone()),
+            Some(found) if search.may_have_name(&split) && search.holds(&split, found)? => {
+                Some(found.clone())
+            }
             _ if split.is_open || split.record.mark.position == 0 || split.record.gone => None,
             _ => search.renamed(&split, |search, found| search.holds(&split, found))?,
         };
@@ -241,9 +245,13 @@ impl Search<'_> {
         let checked = if by_start { self.starts_with(&at, mark) } else { self.all_of(&at, mark) };
         match checked {
             Ok(holds) => Ok(holds),
-            Err(FileError::Replaced { .. } | FileError::Shrank { .. } | FileError::Vanished { .. }) => Ok(false),
+            Err(FileError::Replaced { .. } | FileError::Shrank { .. } | FileError::Vanished { .. }) => {
+                Ok(false)
+            }
             // Not even a file of ours, or one that is being compressed right now.
-            Err(FileError::Corrupt { .. } | FileError::CutShort { .. }) if found.path != split.record.path => {
+            Err(FileError::Corrupt { .. } | FileError::CutShort { .. })
+                if found.path != split.record.path =>
+            {
                 Ok(false)
             }
             Err(error) => Err(error),

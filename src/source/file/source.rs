@@ -77,7 +77,7 @@ pub struct FileSource {
     splits: Vec<Split>,
     names: BTreeSet<SplitId>,
     /// Splits whose record changed in this epoch.
-    pub(super) changed: BTreeSet<usize>,
+    changed: BTreeSet<usize>,
     /// Splits to read, in order, that wait for a place among the active ones.
     waiting: VecDeque<usize>,
     active: Vec<usize>,
@@ -535,9 +535,23 @@ impl fmt::Debug for FileSource {
     }
 }
 
+/// What tests look at.
 #[cfg(test)]
 impl FileSource {
-    pub(super) fn into_state(self) -> State {
-        self.state
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(super) fn changed(&self) -> usize {
+        self.changed.len()
+    }
+
+    /// Pieces and bytes that were read and not handed on.
+    pub(super) fn held(&self) -> (usize, usize) {
+        (self.held, self.held_bytes)
+    }
+
+    pub(super) fn open_files(&self) -> usize {
+        self.splits.iter().filter(|split| split.reader.is_some()).count()
     }
 }

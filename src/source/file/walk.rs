@@ -61,7 +61,10 @@ impl Pattern {
             return Err(wrong("it names a folder; add a file name, such as *.ndjson".to_owned()));
         }
         let glob = |text: &str| -> Result<Glob, FileError> {
-            GlobBuilder::new(text).literal_separator(true).build().map_err(|error| wrong(error.kind().to_string()))
+            GlobBuilder::new(text)
+                .literal_separator(true)
+                .build()
+                .map_err(|error| wrong(error.kind().to_string()))
         };
         let names: Vec<&str> = text.split('/').collect();
         let fixed = names
@@ -142,7 +145,9 @@ impl Walk<'_> {
             let is_match = self.pattern.whole.is_match(Path::new(folder).join(name));
             let below: Option<&[Level]> = match levels {
                 [Level::Any, ..] => Some(levels),
-                [Level::Name(matcher), below @ ..] if !below.is_empty() && matcher.is_match(name) => Some(below),
+                [Level::Name(matcher), below @ ..] if !below.is_empty() && matcher.is_match(name) => {
+                    Some(below)
+                }
                 _ => None,
             };
             let wanted = is_match || (below.is_some() && entry.kind != Kind::File);
@@ -196,7 +201,9 @@ impl Walk<'_> {
 pub(super) fn look(disk: &dyn Disk, path: &Path) -> Result<Option<Metadata>, FileError> {
     match disk.metadata(or_here(path)) {
         Ok(meta) => Ok(Some(meta)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(error) => Err(FileError::listing(path.to_owned(), error)),
     }
 }

@@ -31,7 +31,6 @@ use crate::source::Read;
 use crate::source::ReplayableSource;
 use crate::source::file::FileSettings;
 use crate::source::file::FileSource;
-use crate::state::Snapshot;
 use crate::state::State;
 use crate::storage::Disk;
 use crate::storage::OpenMode;
@@ -193,8 +192,8 @@ pub(super) struct Stage {
     pub(super) disk: CrashDisk,
     pub(super) settings: FileSettings,
     pub(super) header: bool,
-    pub(super) snapshot: Option<Snapshot>,
-    state: Option<State>,
+    /// What the state held at the last checkpoint.
+    saved: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Stage {
@@ -203,7 +202,7 @@ impl Stage {
         let disk = CrashDisk::new();
         disk.make_dirs("/in").unwrap();
         let settings = FileSettings::new("/in", pattern);
-        Self { disk, settings, header: false, snapshot: None, state: None }
+        Self { disk, settings, header: false, saved: Vec::new() }
     }
 
     pub(super) fn following(pattern: &str) -> Self {
@@ -238,24 +237,23 @@ impl Stage {
         self.disk.remove_file(&Path::new("/in").join(name)).unwrap();
     }
 
-    /// Opens the source, from the last snapshot if there is one.
-    pub(super) async fn open(&mut self) -> Result<FileSource> {
-        let state = match (self.state.take(), self.snapshot) {
-            (Some(state), Some(snapshot)) => state.restarted_from(snapshot)?,
-            _ => state(),
-        };
+    /// Opens the source as it was at the last checkpoint.
+    pub(super) async fn open(&self) -> Result<FileSource> {
+        let mut state = state();
+        for (key, value) in &self.saved {
+            state.put(key, value);
+        }
+        state.snapshot().unwrap();
         let format = Arc::new(Lines { header: self.header });
         FileSource::open(self.settings.clone(), format, None, state, self.doors()).await
     }
 
     /// Takes a snapshot, of which the next [`Self::open`] goes on.
     pub(super) fn checkpoint(&mut self, source: &mut FileSource) {
-        self.snapshot = Some(source.snapshot(barrier(1)).unwrap());
-    }
-
-    /// Ends the source; what it did since the last checkpoint is void.
-    pub(super) fn stop(&mut self, source: FileSource) {
-        self.state = Some(source.into_state());
+        source.snapshot(barrier(1)).unwrap();
+        let state = source.state();
+        let pairs = state.keys(b"").into_iter().map(|key| (key.clone(), state.get(&key).unwrap().unwrap()));
+        self.saved = pairs.collect();
     }
 
     /// Opens the source from the last snapshot, reads it to its end, and takes a snapshot.
@@ -265,7 +263,6 @@ impl Stage {
         if got.is_ok() {
             self.checkpoint(&mut source);
         }
-        self.stop(source);
         got
     }
 }

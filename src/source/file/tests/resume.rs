@@ -87,7 +87,6 @@ proptest! {
                 }
                 if is_crash {
                     since.clear();
-                    stage.stop(source);
                     source = stage.open().await.unwrap();
                 } else {
                     stage.checkpoint(&mut source);
@@ -110,7 +109,6 @@ proptest! {
             assert_eq!(at_end.bytes_read, at_end.bytes_total);
             assert_eq!((at_end.splits_open, at_end.splits_done), (0, files.len() as u64));
             stage.checkpoint(&mut source);
-            stage.stop(source);
             assert_eq!(stage.run().await.unwrap(), Vec::new(), "a finished job has nothing to do");
         });
     }
@@ -157,8 +155,7 @@ proptest! {
                     }
                     _ => {
                         since.clear();
-                        stage.stop(source);
-                        source = stage.open().await.unwrap();
+                            source = stage.open().await.unwrap();
                     }
                 }
             }
@@ -186,10 +183,9 @@ async fn a_checkpoint_with_nothing_new_changes_no_state() {
     stage.checkpoint(&mut source);
     stage.append("b", "4\n");
     until_quiet(&mut source).await.unwrap();
-    assert_eq!(source.changed.len(), 1);
+    assert_eq!(source.changed(), 1);
     stage.checkpoint(&mut source);
-    let state = source.into_state();
-    let found: Vec<_> = positions(&state)
+    let found: Vec<_> = positions(source.state())
         .unwrap()
         .into_iter()
         .map(|split| (split.split.to_string(), split.position, split.records, split.ended))
@@ -203,10 +199,10 @@ async fn a_dropped_call_loses_nothing() {
     stage.settings.chunk_bytes = 7;
     let content: String = (0..200).map(|n| format!("{n}\n")).collect();
     stage.write("a", &content);
-    let doors = Doors { cpu: crate::pool::Pool::threads(3), io: crate::pool::Pool::threads(2), ..stage.doors() };
+    let doors =
+        Doors { cpu: crate::pool::Pool::threads(3), io: crate::pool::Pool::threads(2), ..stage.doors() };
     let format = Arc::new(Lines { header: false });
-    let mut source =
-        FileSource::open(stage.settings.clone(), format, None, state(), doors).await.unwrap();
+    let mut source = FileSource::open(stage.settings.clone(), format, None, state(), doors).await.unwrap();
     let mut got = Vec::new();
     let mut dropped = 0;
     loop {
