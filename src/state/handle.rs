@@ -18,10 +18,10 @@ use crate::error::Result;
 use crate::state::Snapshot;
 use crate::state::backend::Load;
 use crate::state::backend::PlannedTask;
+use crate::state::backend::RestorePlan;
 use crate::state::backend::Shared;
 use crate::state::backend::StateSettings;
 use crate::state::backend::restore;
-use crate::state::backend::RestorePlan;
 use crate::state::entry::Entry;
 use crate::state::index::From;
 use crate::state::index::Index;
@@ -134,7 +134,8 @@ impl State {
     pub fn restarted_from(self, snapshot: Snapshot) -> Result<Self> {
         let mut voids = self.voids;
         voids.insert(snapshot.lsn, self.shared.journal.end());
-        let planned = PlannedTask { task: self.task.clone(), number: self.number, snapshot: Some(snapshot), voids };
+        let planned =
+            PlannedTask { task: self.task.clone(), number: self.number, snapshot: Some(snapshot), voids };
         let mut restored = restore(&*self.shared.journal, RestorePlan { tasks: vec![planned.clone()] })?;
         let (planned, index) = restored.remove(&self.task).unwrap_or((planned, Index::default()));
         Ok(Self::new(self.shared, planned, index))
@@ -496,7 +497,10 @@ impl State {
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("task", &self.task).field("stats", &self.stats()).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("task", &self.task)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 

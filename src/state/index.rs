@@ -192,7 +192,8 @@ impl Index {
 
     /// The names of the lists that begin with `prefix`, sorted.
     pub(super) fn list_names(&self, prefix: &[u8]) -> Vec<Vec<u8>> {
-        let names = self.lists.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded)).map(|(name, _)| name);
+        let names =
+            self.lists.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded)).map(|(name, _)| name);
         names.take_while(|name| name.starts_with(prefix)).map(|name| name.to_vec()).collect()
     }
 

@@ -122,7 +122,9 @@ impl From<JournalError> for Error {
             JournalError::Uncertain { .. } => (Error::retry, "state may not have been written"),
             JournalError::Gone { .. } => (Error::damage, "state is missing"),
             JournalError::Damaged { .. } => (Error::damage, "state is damaged"),
-            JournalError::Superseded => (|what| Error::new(ErrorKind::Fenced, what), "state cannot be written"),
+            JournalError::Superseded => {
+                (|what| Error::new(ErrorKind::Fenced, what), "state cannot be written")
+            }
         };
         make(what).with_source(error)
     }

@@ -34,8 +34,7 @@ impl StateReader {
         match &item.place {
             ItemPlace::Waiting(bytes) => Ok(bytes.to_vec()),
             ItemPlace::Logged(pin) => {
-                let from =
-                    From { journal: &*self.shared.journal, task: &self.task, number: self.number };
+                let from = From { journal: &*self.shared.journal, task: &self.task, number: self.number };
                 from.item(pin.lsn, &item.list, item.life, item.index)
             }
         }
