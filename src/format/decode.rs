@@ -33,6 +33,16 @@ pub trait SplitDecoder: Send + Sync + fmt::Debug {
     /// behind the last record's end, 0 if none ends here.
     fn boundary(&self, bytes: &[u8]) -> usize;
 
+    /// Offset behind the end of the first record in `bytes`; `None` if it does not end here.
+    ///
+    /// For records too long to hold: `bytes` may begin inside of a record, whose part before was passed
+    /// to earlier calls. `scan` is 0 at a record's first byte, and after that what the last call left.
+    /// As it stands, a record ends with its line.
+    fn record_end(&self, scan: &mut u8, bytes: &[u8]) -> Option<usize> {
+        let _ = scan;
+        bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1)
+    }
+
     /// Decodes `bytes`, which begins at position `base` of the split and holds whole records (the
     /// last one may lack its line end at the end of the input).
     ///
