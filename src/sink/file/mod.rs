@@ -1,0 +1,3 @@
+//! The file sink.
+
+pub mod bucket;
