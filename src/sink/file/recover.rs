@@ -158,15 +158,24 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_has_its_verdict() {
-        use Damage::*;
-        use Verdict::*;
+        use Damage::Changed;
+        use Damage::Foreign;
+        use Damage::Missing;
+        use Verdict::Begin;
+        use Verdict::Commit;
+        use Verdict::Cut;
+        use Verdict::Delete;
+        use Verdict::Done;
+        use Verdict::Leave;
+        use Verdict::Lost;
+        use Verdict::Unlink;
         let good = file(10, CRC, 1);
         let long = file(12, CRC, 1);
         let short = file(9, CRC, 1);
         let changed = file(10, 8, 1);
         let other = file(10, CRC, 2);
-        let damage_short = Verdict::Damage(Short { want: 10, found: 9 });
-        let damage_long = Verdict::Damage(Long { want: 10, found: 12 });
+        let damage_short = Verdict::Damage(Damage::Short { want: 10, found: 9 });
+        let damage_long = Verdict::Damage(Damage::Long { want: 10, found: 12 });
         let empty = Some(Found { len: 3, prefix_crc: Some(0), id: (1, 1) });
         for (row, (recorded, hidden, target, verdict)) in [
             (PART, good, None, Cut { to: 10 }),

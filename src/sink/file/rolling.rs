@@ -122,13 +122,12 @@ impl RollingPolicy {
         }
     }
 
-    /// How long until [`Self::due`] says yes though nothing more comes; `None`: never.
+    /// How long until the part is due by age or inactivity though nothing more comes; `None`: never.
+    ///
+    /// Size and rows ask for no barrier of their own: the next one is soon enough.
     pub fn due_in(&self, part: &PartFacts) -> Option<Duration> {
         if part.rows == 0 {
             return None;
-        }
-        if self.due(part).is_some() {
-            return Some(Duration::ZERO);
         }
         let left = |limit: Option<Duration>, is: Duration| limit.map(|limit| limit.saturating_sub(is));
         [left(self.age, part.age), left(self.inactivity, part.idle)].into_iter().flatten().min()
@@ -176,7 +175,8 @@ mod tests {
     fn the_nearer_of_age_and_inactivity_is_waited_for() {
         assert_eq!(policy().due_in(&part()), Some(S(1)));
         assert_eq!(policy().due_in(&PartFacts { idle: S(4), age: S(5), ..part() }), Some(S(6)));
-        assert_eq!(policy().due_in(&PartFacts { rows: 10, ..part() }), Some(S(0)));
+        assert_eq!(policy().due_in(&PartFacts { rows: 10, ..part() }), Some(S(1)));
+        assert_eq!(policy().due_in(&PartFacts { idle: S(11), ..part() }), Some(S(0)));
         assert_eq!(RollingPolicy::at_end().due_in(&part()), None);
     }
 
