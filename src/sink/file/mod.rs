@@ -1,6 +1,7 @@
 //! The file sink.
 
 pub mod bucket;
+mod descriptors;
 mod name;
 mod part;
 mod recover;
