@@ -1,5 +1,7 @@
 //! Writers that prepare, committers that make visible.
 
+pub mod file;
+
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
