@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::*;
+use super::super::*;
 use crate::storage::Disk;
 use crate::storage::DiskFile;
 use crate::storage::OpenMode;
