@@ -12,7 +12,9 @@ tells row groups, page indexes and statistics.
 import argparse
 import json
 import pathlib
+import shutil
 import sys
+import tempfile
 
 import duckdb
 import pyarrow as pa
@@ -58,8 +60,23 @@ def by_duckdb(folder, files, column):
         return dict(zip(("rows", "distinct", "nulls", "min", "max"), found)), types
 
 
+def unpacked(folder, files, into):
+    """The files as pyarrow takes them, which does not know the ending .zst."""
+    for path in files:
+        target = into / path.relative_to(folder).with_suffix("" if path.suffix == ".zst" else path.suffix)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        compression = "zstd" if path.suffix == ".zst" else None
+        with pa.input_stream(str(path), compression=compression) as packed, target.open("wb") as plain:
+            shutil.copyfileobj(packed, plain)
+        yield target
+
+
 def by_pyarrow(folder, files, form, column):
     """The same by pyarrow."""
+    if form != "parquet" and any(path.suffix == ".zst" for path in files):
+        with tempfile.TemporaryDirectory() as into:
+            into = pathlib.Path(into)
+            return by_pyarrow(into, list(unpacked(folder, files, into)), form, column)
     table = pa.dataset.dataset(
         [str(path) for path in files],
         format={"ndjson": "json"}.get(form, form),

@@ -74,9 +74,9 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Removes the empty folder `path`.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Takes the exclusive lock that `path` (a file, made if absent and never removed) stands for;
-    /// `None` when another descriptor, of this or any process, holds it. The lock ends with the
-    /// value or the process.
+    /// Takes the exclusive lock that `path` (a file, made if absent) stands for; `None` when another
+    /// descriptor, of this or any process, holds it. The lock ends with the value or the process.
+    /// Only its holder may remove the file, as the last thing that it does.
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn DiskLock>>>;
 
     /// The absolute path without links and dots. The path must be there.

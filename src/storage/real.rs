@@ -18,7 +18,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::MetadataExt;
@@ -133,12 +132,24 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn DiskLock>>> {
-        let file = open_at(path, OFlags::CREATE | OFlags::NONBLOCK, Mode::from_raw_mode(0o600))?;
-        regular(&file)?;
-        match retry_on_intr(|| rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive)) {
-            Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(errno.into()),
+        loop {
+            let file = open_at(path, OFlags::CREATE | OFlags::NONBLOCK, Mode::from_raw_mode(0o600))?;
+            regular(&file)?;
+            match retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+            // The last holder may have removed the file between the two calls: this lock would then
+            // exclude nobody who comes later.
+            match self.metadata(path) {
+                Ok(found) if found.id == metadata(&file.metadata()?).id => {
+                    return Ok(Some(Box::new(RealLock { _file: file })));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 

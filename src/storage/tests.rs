@@ -140,6 +140,29 @@ fn a_handle_tells_the_identity_of_what_it_has_open() {
 }
 
 #[test]
+fn a_lock_whose_file_is_removed_by_its_holders_is_held_by_one_at_a_time() {
+    let (_guard, base) = folder();
+    let path = base.join("lock");
+    let holders = std::sync::atomic::AtomicU32::new(0);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let disk = RealDisk::new();
+                for _ in 0..300 {
+                    let Some(held) = disk.lock(&path).unwrap() else { continue };
+                    assert_eq!(holders.fetch_add(1, order), 0, "two hold the lock");
+                    std::thread::yield_now();
+                    holders.fetch_sub(1, order);
+                    disk.remove_file(&path).unwrap();
+                    drop(held);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn a_relative_path_starts_at_the_working_folder() {
     let disk = RealDisk::new();
     assert_eq!(disk.metadata(Path::new("Cargo.toml")).unwrap().kind, Kind::File);

@@ -240,7 +240,11 @@ fn a_lock_excludes_every_other(disk: &dyn Disk, base: &Path) {
     drop(held);
     let again = disk.lock(&path).unwrap().expect("a lock ends with its value");
     assert_eq!(disk.metadata(&path).unwrap().len, 0);
-    drop((again, other));
+    disk.remove_file(&path).unwrap();
+    drop(again);
+    let new = disk.lock(&path).unwrap().expect("a lock can be taken after its file was removed");
+    assert!(disk.lock(&path).unwrap().is_none());
+    drop((new, other));
 }
 
 fn paths_become_canonical(disk: &dyn Disk, base: &Path) {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::*;
+use super::super::*;
 use crate::storage::Disk;
 use crate::storage::DiskFile;
 use crate::storage::OpenMode;
@@ -479,6 +479,8 @@ fn a_full_disk_takes_what_fits_and_what_was_reserved() {
     open(&after, "/a/f").write_at(1000, b"!").unwrap_err();
     disk.remove_file(path("/a/g")).unwrap();
     file.reserve(1001).unwrap();
+    disk.set_capacity(Some(0));
+    file.write_at(0, &[4; 1001]).unwrap();
     disk.set_capacity(None);
     file.reserve(2000).unwrap();
 }
@@ -488,6 +490,10 @@ fn a_map_of_a_sparse_file_and_a_cut_below_a_map_are_refused() {
     let disk = CrashDisk::new();
     disk.write_file("/f", b"").unwrap();
     let file = open(&disk, "/f");
+    file.write_at(4095, b"!").unwrap();
+    assert_eq!(file.map(4096).unwrap_err().kind(), ErrorKind::InvalidInput);
+    file.reserve(4096).unwrap();
+    file.set_len(0).unwrap();
     file.set_len(4096).unwrap();
     assert_eq!(file.map(4096).unwrap_err().kind(), ErrorKind::InvalidInput);
     file.reserve(4096).unwrap();
