@@ -18,15 +18,20 @@
 //! - **R3** When an attempt ends, well or not, every task and every job of the pools has ended before
 //!   [`Dataflow::run`] returns (P10).
 
+mod align;
 mod channel;
 mod dataflow;
 mod driver;
 mod sink_task;
 mod source_task;
 
+pub use align::Aligner;
 pub use dataflow::Dataflow;
 pub use dataflow::DataflowSettings;
+pub use dataflow::Observer;
 pub use dataflow::Outcome;
+pub use dataflow::RunEvent;
+pub use dataflow::Start;
 pub use dataflow::StopRequest;
 pub use sink_task::SinkInput;
 pub use source_task::OnRejected;

@@ -9,13 +9,16 @@ use tokio::sync::mpsc;
 
 use crate::checkpoint::Completed;
 use crate::clock::Clock;
-use crate::error::Error;
 use crate::error::Result;
-use crate::runtime::channel::Receiver;
+use crate::runtime::channel::Inputs;
 use crate::runtime::channel::Sender;
+use crate::runtime::channel::gone;
 use crate::runtime::driver::TaskEvent;
+use crate::runtime::driver::refusal;
+use crate::runtime::source_task::OnRejected;
 use crate::sink::Committer;
 use crate::sink::SinkWriter;
+use crate::state::is_out_of_room;
 use crate::stream::Barrier;
 use crate::stream::Element;
 use crate::stream::Epoch;
@@ -47,7 +50,9 @@ pub(crate) struct CommitDone<C> {
 pub(crate) struct SinkTask<W: SinkWriter> {
     pub(crate) task: TaskId,
     pub(crate) writer: W,
-    pub(crate) input: Receiver,
+    pub(crate) input: Inputs,
+    /// What becomes of records that the writer refuses.
+    pub(crate) on_rejected: OnRejected,
     pub(crate) completed: mpsc::UnboundedReceiver<Arc<Completed>>,
     pub(crate) orders: mpsc::UnboundedSender<CommitOrder<W::Committable>>,
     pub(crate) done: mpsc::UnboundedReceiver<CommitDone<W::Committable>>,
@@ -88,10 +93,11 @@ impl<W: SinkWriter> SinkTask<W> {
                 biased;
                 Some(done) = self.done.recv() => self.note(done)?,
                 Some(completed) = self.completed.recv() => self.order(completed)?,
-                element = self.input.recv() => match element {
+                element = self.input.recv() => match element? {
                     None => return Ok(()),
                     Some((Element::Batch(batch), room)) => {
                         self.writer.write(batch).await?;
+                        self.on_rejected.take(&self.writer.take_rejected()).await?;
                         drop(room);
                     }
                     Some((Element::Barrier(barrier), _room)) => {
@@ -110,7 +116,18 @@ impl<W: SinkWriter> SinkTask<W> {
     /// Pre-commits, and acknowledges as soon as everything is durable, while records flow on.
     async fn end_epoch(&mut self, barrier: Barrier) -> Result<()> {
         let epoch = barrier.epoch;
-        let prepared = self.writer.pre_commit(barrier).await?;
+        let prepared = self.writer.pre_commit(barrier).await;
+        // The barrier goes on whatever came of it here: the sink behind must not wait for it.
+        self.on_rejected.end_epoch(barrier)?;
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            // A disk is full: the writer has kept everything, and the next barrier tries again (P7).
+            Err(error) if is_out_of_room(&error) => {
+                let refusal = refusal(&error);
+                return self.tell(TaskEvent::Declined { task: self.task.clone(), epoch, refusal });
+            }
+            Err(error) => return Err(error),
+        };
         self.changed.store(false, Ordering::Relaxed);
         self.pending.extend(prepared.committables.into_iter().map(|committable| (epoch, committable)));
         self.tell(TaskEvent::PreCommitted {
@@ -131,7 +148,7 @@ impl<W: SinkWriter> SinkTask<W> {
         }
         let committables = due.into_iter().map(|(_, committable)| committable).collect();
         let order = CommitOrder { completed, committables };
-        self.orders.send(order).map_err(|_closed| Error::retry("the commit task has ended"))
+        self.orders.send(order).map_err(|_closed| gone("commit task"))
     }
 
     fn note(&mut self, done: CommitDone<W::Committable>) -> Result<()> {
@@ -141,7 +158,7 @@ impl<W: SinkWriter> SinkTask<W> {
     }
 
     fn tell(&self, event: TaskEvent) -> Result<()> {
-        self.events.send(event).map_err(|_closed| Error::retry("the driver has ended"))
+        self.events.send(event).map_err(|_closed| gone("driver"))
     }
 }
 

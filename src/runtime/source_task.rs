@@ -11,14 +11,16 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::format::dead_letters;
 use crate::runtime::channel::Sender;
+use crate::runtime::channel::gone;
 use crate::runtime::driver::TaskEvent;
+use crate::runtime::driver::refusal;
 use crate::source::Read;
 use crate::source::ReplayableSource;
+use crate::state::is_out_of_room;
 use crate::stream::Barrier;
 use crate::stream::Batch;
 use crate::stream::Rejected;
 use crate::stream::TaskId;
-use crate::telemetry::JobMetrics;
 
 /// What the driver asks of a source.
 #[derive(Debug)]
@@ -50,7 +52,6 @@ pub(crate) struct SourceTask<S> {
     pub(crate) events: mpsc::UnboundedSender<TaskEvent>,
     /// Records came since the last barrier.
     pub(crate) changed: Arc<AtomicBool>,
-    pub(crate) metrics: Arc<JobMetrics>,
 }
 
 impl<S: ReplayableSource> SourceTask<S> {
@@ -88,35 +89,63 @@ impl<S: ReplayableSource> SourceTask<S> {
                 self.output.send(batch).await?;
             }
         }
-        if rejected.is_empty() {
-            return Ok(());
-        }
-        self.metrics.rejected(rejected.len() as u64);
-        match &self.on_rejected {
-            OnRejected::Fail => Err(refused(&rejected[0])),
-            OnRejected::Skip => Ok(()),
-            OnRejected::DeadLetters(input) => {
+        self.on_rejected.take(&rejected).await
+    }
+
+    fn pass_on(&mut self, barrier: Barrier) -> Result<()> {
+        let snapshot = match self.source.snapshot(barrier) {
+            Ok(snapshot) => snapshot,
+            // The log has no room: nothing was appended, and the next barrier tries again (P7).
+            Err(error) if is_out_of_room(&error) => {
+                return self.tell(TaskEvent::Declined {
+                    task: self.task.clone(),
+                    epoch: barrier.epoch,
+                    refusal: refusal(&error),
+                });
+            }
+            Err(error) => return Err(error),
+        };
+        self.changed.store(false, Ordering::Relaxed);
+        self.output.send_barrier(barrier)?;
+        self.on_rejected.end_epoch(barrier)?;
+        self.tell(TaskEvent::Acknowledged { task: self.task.clone(), epoch: barrier.epoch, snapshot })
+    }
+
+    fn tell(&self, event: TaskEvent) -> Result<()> {
+        self.events.send(event).map_err(|_closed| gone("driver"))
+    }
+}
+
+impl OnRejected {
+    /// Deals with records that could not be taken, of any splits.
+    pub(crate) async fn take(&self, rejected: &[Rejected]) -> Result<()> {
+        let Some(first) = rejected.first() else { return Ok(()) };
+        match self {
+            Self::Fail => Err(refused(first)),
+            Self::Skip => Ok(()),
+            Self::DeadLetters(input) => {
                 for same_split in rejected.chunk_by(|a, b| a.split == b.split) {
-                    input.sender().send(dead_letters(same_split)?).await?;
+                    input.sender().send(letters(same_split)?).await?;
                 }
                 Ok(())
             }
         }
     }
 
-    fn pass_on(&mut self, barrier: Barrier) -> Result<()> {
-        let snapshot = self.source.snapshot(barrier)?;
-        self.changed.store(false, Ordering::Relaxed);
-        self.output.send_barrier(barrier)?;
-        if let OnRejected::DeadLetters(input) = &self.on_rejected {
-            input.sender().send_barrier(barrier)?;
+    /// Sends the barrier on to the sink of dead letters, if there is one.
+    pub(crate) fn end_epoch(&self, barrier: Barrier) -> Result<()> {
+        match self {
+            Self::DeadLetters(input) => input.sender().send_barrier(barrier),
+            Self::Fail | Self::Skip => Ok(()),
         }
-        self.tell(TaskEvent::Acknowledged { task: self.task.clone(), epoch: barrier.epoch, snapshot })
     }
+}
 
-    fn tell(&self, event: TaskEvent) -> Result<()> {
-        self.events.send(event).map_err(|_closed| Error::retry("the driver has ended"))
-    }
+/// Rejected records of one split as a batch of dead letters.
+fn letters(rejected: &[Rejected]) -> Result<Batch> {
+    let split = rejected[0].split.clone();
+    let positions = rejected.iter().map(|record| record.position).collect::<Vec<_>>().into();
+    Ok(Batch { records: dead_letters(rejected)?, split, positions })
 }
 
 /// The error of a record under `bad_record = "fail"`.

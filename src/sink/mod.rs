@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::state::Snapshot;
 use crate::stream::Barrier;
 use crate::stream::Batch;
+use crate::stream::Rejected;
 
 /// Turns batches into things that become visible together.
 pub trait SinkWriter: Send {
@@ -25,6 +26,11 @@ pub trait SinkWriter: Send {
     ///
     /// Not allowed: a dropped call may have taken half of the batch, and the task must fail.
     fn write(&mut self, batch: Batch) -> impl Future<Output = Result<()>> + Send;
+
+    /// Records of the batches so far that this sink cannot take, each once.
+    fn take_rejected(&mut self) -> Vec<Rejected> {
+        Vec::new()
+    }
 
     /// Ends the epoch of `barrier`; the next epoch may be written while it becomes durable.
     ///
