@@ -56,6 +56,9 @@ pub use reader::StateReader;
 pub use view::StateView;
 pub use void::Voids;
 
+pub(crate) use backend::StateGuard;
+pub(crate) use backend::views;
+
 use crate::stream::Lsn;
 
 /// What a task's part of a checkpoint is: its state is what the log holds of it below `lsn` (P14).
