@@ -31,7 +31,7 @@ use crate::format::column::Column;
 use crate::format::decode::DecodeOptions;
 use crate::format::decode::Decoded;
 use crate::format::decode::InputFormat;
-use crate::format::decode::RECORD_BYTES_MAX;
+use crate::format::decode::RECORD_BYTES_LIMIT;
 use crate::format::decode::SplitDecoder;
 use crate::format::decode::Unknown;
 use crate::format::fault::Fault;
@@ -63,10 +63,10 @@ impl Csv {
     ///
     /// [`crate::ErrorKind::Usage`] when the schema holds a type that records cannot have.
     pub fn new(options: &DecodeOptions) -> Result<Self> {
-        Ok(Self { target: Arc::new(Target::new(options)?), record_bytes_max: RECORD_BYTES_MAX })
+        Ok(Self { target: Arc::new(Target::new(options)?), record_bytes_max: RECORD_BYTES_LIMIT })
     }
 
-    /// Rejects records longer than `bytes`, the line end not counted ([`RECORD_BYTES_MAX`] if never
+    /// Rejects records longer than `bytes`, the line end not counted ([`RECORD_BYTES_LIMIT`] if never
     /// called).
     ///
     /// # Errors
@@ -203,6 +203,24 @@ impl SplitDecoder for CsvDecoder {
         boundary
     }
 
+    fn record_end(&self, scan: &mut u8, bytes: &[u8]) -> Option<usize> {
+        // What the function `record_end` does in leaps, byte by byte.
+        for (at, byte) in bytes.iter().enumerate() {
+            *scan = match (*scan, byte) {
+                (CELL_START | IN_CELL | BEHIND_QUOTE, b'\n') => {
+                    *scan = CELL_START;
+                    return Some(at + 1);
+                }
+                (CELL_START | IN_CELL | BEHIND_QUOTE, b',') => CELL_START,
+                (CELL_START | BEHIND_QUOTE, b'"') => IN_QUOTES,
+                (IN_QUOTES, b'"') => BEHIND_QUOTE,
+                (IN_QUOTES, _) => IN_QUOTES,
+                _ => IN_CELL,
+            };
+        }
+        None
+    }
+
     fn decode(&self, base: u64, bytes: &[u8]) -> Result<Decoded> {
         if self.places.is_empty() && !bytes.is_empty() {
             return Err(
@@ -220,6 +238,15 @@ impl SplitDecoder for CsvDecoder {
         records.rows.finish()
     }
 }
+
+/// States of the machine that finds a record's end: at the first byte of a cell.
+const CELL_START: u8 = 0;
+/// Inside a cell, outside of quotes.
+const IN_CELL: u8 = 1;
+/// Inside of quotes.
+const IN_QUOTES: u8 = 2;
+/// Behind a quote that closes, or is the first of two.
+const BEHIND_QUOTE: u8 = 3;
 
 /// Offset behind the record that begins at `start`, and whether its line end is there.
 pub(super) fn record_end(bytes: &[u8], start: usize) -> (usize, bool) {

@@ -38,11 +38,7 @@ pub enum Unknown {
 /// `a.b` or `list[2].b`; a column of a CSV file is a string.
 pub const UNKNOWN_COLUMN: &str = "_unknown";
 
-/// Bytes of a record at most, unless the format is told otherwise: 16 MiB, far above what events have
-/// and small enough to hold a few of them.
-pub const RECORD_BYTES_MAX: u64 = 16 << 20;
-
-/// The highest limit on the bytes of a record: offsets in a batch have 32 bits.
+/// Bytes of a record at most, and the highest limit one may set: offsets in a batch have 32 bits.
 pub const RECORD_BYTES_LIMIT: u64 = 1 << 30;
 
 /// A format of records that a source can read, with the schema they are read into.
@@ -67,6 +63,16 @@ pub trait SplitDecoder: Send + Sync + fmt::Debug {
     /// Length of the whole records at the start of `bytes`, which begins at a record: the offset
     /// behind the last record's end, 0 if none ends here.
     fn boundary(&self, bytes: &[u8]) -> usize;
+
+    /// Offset behind the end of the first record in `bytes`; `None` if it does not end here.
+    ///
+    /// For records too long to hold: `bytes` may begin inside of a record, whose part before was passed
+    /// to earlier calls. `scan` is 0 at a record's first byte, and after that what the last call left.
+    /// As it stands, a record ends with its line.
+    fn record_end(&self, scan: &mut u8, bytes: &[u8]) -> Option<usize> {
+        let _ = scan;
+        bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1)
+    }
 
     /// Decodes `bytes`, which begins at position `base` of the split and holds whole records (the
     /// last one may lack its line end at the end of the input).

@@ -231,14 +231,17 @@ struct Texts<'a> {
     values: Values<'a>,
 }
 
+/// Writes the value of a row and gives a word on it.
+type Write<'a, T> = Box<dyn Fn(usize, &mut String) -> T + 'a>;
+
 /// How to write the value of a row that is not null.
 enum Values<'a> {
     /// Text with nothing to escape or quote; true if it is a word, which JSON has in quotes.
-    Scalar(Box<dyn Fn(usize, &mut String) -> bool + 'a>),
+    Scalar(Write<'a, bool>),
     /// Any text.
     Text(Box<dyn Fn(usize) -> &'a str + 'a>),
     /// A JSON text.
-    Json(Box<dyn Fn(usize, &mut String) + 'a>),
+    Json(Write<'a, ()>),
 }
 
 /// Columns with their names as JSON strings.

@@ -30,7 +30,6 @@ pub use decode::DecodeOptions;
 pub use decode::Decoded;
 pub use decode::InputFormat;
 pub use decode::RECORD_BYTES_LIMIT;
-pub use decode::RECORD_BYTES_MAX;
 pub use decode::SplitDecoder;
 pub use decode::UNKNOWN_COLUMN;
 pub use decode::Unknown;

@@ -33,7 +33,6 @@ use crate::format::decode::DecodeOptions;
 use crate::format::decode::Decoded;
 use crate::format::decode::InputFormat;
 use crate::format::decode::RECORD_BYTES_LIMIT;
-use crate::format::decode::RECORD_BYTES_MAX;
 use crate::format::decode::SplitDecoder;
 use crate::format::json::Cursor;
 use crate::format::reader::Reader;
@@ -59,10 +58,10 @@ impl Ndjson {
     ///
     /// [`crate::ErrorKind::Usage`] when the schema holds a type that records cannot have.
     pub fn new(options: &DecodeOptions) -> Result<Self> {
-        Ok(Self { target: Arc::new(Target::new(options)?), record_bytes_max: RECORD_BYTES_MAX })
+        Ok(Self { target: Arc::new(Target::new(options)?), record_bytes_max: RECORD_BYTES_LIMIT })
     }
 
-    /// Rejects lines longer than `bytes`, the line end not counted ([`RECORD_BYTES_MAX`] if never called).
+    /// Rejects lines longer than `bytes`, the line end not counted ([`RECORD_BYTES_LIMIT`] if never called).
     ///
     /// # Errors
     ///
@@ -119,6 +118,10 @@ impl SplitDecoder for NdjsonDecoder {
 
     fn boundary(&self, bytes: &[u8]) -> usize {
         memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1)
+    }
+
+    fn record_end(&self, _scan: &mut u8, bytes: &[u8]) -> Option<usize> {
+        memchr::memchr(b'\n', bytes).map(|at| at + 1)
     }
 
     fn decode(&self, base: u64, bytes: &[u8]) -> Result<Decoded> {

@@ -225,6 +225,22 @@ proptest! {
     }
 
     #[test]
+    fn the_end_of_a_record_is_the_first_boundary_however_its_bytes_come(
+        bytes in nearly_csv(), step in 1_usize..5
+    ) {
+        let decoder = decoder();
+        let first = (1..=bytes.len()).find(|len| decoder.boundary(&bytes[..*len]) == *len);
+        let (mut scan, mut found) = (0, None);
+        for (i, piece) in bytes.chunks(step).enumerate() {
+            found = decoder.record_end(&mut scan, piece).map(|end| i * step + end);
+            if found.is_some() {
+                break;
+            }
+        }
+        prop_assert_eq!(found, first);
+    }
+
+    #[test]
     fn the_boundary_is_the_same_in_one_step_as_in_many(bytes in nearly_csv()) {
         let decoder = decoder();
         let boundary = decoder.boundary(&bytes);
