@@ -123,13 +123,18 @@ pub struct SplitPosition {
 ///
 /// [`crate::ErrorKind::Damage`] when a value cannot be understood.
 pub fn positions(state: &StateView) -> Result<Vec<SplitPosition>> {
-    let position = |(split, record): (SplitId, SplitRecord)| SplitPosition {
-        split,
-        path: record.path,
-        position: record.mark.position,
-        records: record.records,
-        ended: record.ended,
-    };
     let all = decode_all(state.keys(KEYS), |key| state.get(key))?;
-    Ok(all.into_iter().map(position).collect())
+    Ok(all.into_iter().map(SplitPosition::from).collect())
+}
+
+impl From<(SplitId, SplitRecord)> for SplitPosition {
+    fn from((split, record): (SplitId, SplitRecord)) -> Self {
+        Self {
+            split,
+            path: record.path,
+            position: record.mark.position,
+            records: record.records,
+            ended: record.ended,
+        }
+    }
 }

@@ -4,7 +4,6 @@ use std::io;
 
 use super::*;
 use crate::ErrorKind;
-use crate::source::file::positions;
 use crate::testing::StepKind;
 
 /// A source that was stopped with `a.log` half read (by a checkpoint in the middle).
@@ -207,7 +206,7 @@ async fn a_file_that_may_not_be_read_is_named() {
 async fn positions_are_readable_without_the_source() {
     let stage = half_read("one\ntwo\nthree\nfour\nfive\n").await;
     let source = stage.open().await.unwrap();
-    let found = positions(source.state()).unwrap();
+    let found = remembered(&source);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].split.as_str(), found[0].path.as_str()), ("a.log", "a.log"));
     assert_eq!((found[0].position, found[0].records, found[0].ended), (14, 3, false));

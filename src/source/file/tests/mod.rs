@@ -31,6 +31,8 @@ use crate::source::Read;
 use crate::source::ReplayableSource;
 use crate::source::file::FileSettings;
 use crate::source::file::FileSource;
+use crate::source::file::SplitPosition;
+use crate::source::file::record;
 use crate::state::State;
 use crate::storage::Disk;
 use crate::storage::OpenMode;
@@ -265,6 +267,11 @@ impl Stage {
         }
         got
     }
+}
+
+/// What the state remembers of each split.
+pub(super) fn remembered(source: &FileSource) -> Vec<SplitPosition> {
+    record::all(source.state()).unwrap().into_iter().map(SplitPosition::from).collect()
 }
 
 /// Everything up to the end, in the order in which it came.

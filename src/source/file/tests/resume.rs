@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::source::file::positions;
 
 /// How a file is packed.
 #[derive(Debug, Clone, Copy)]
@@ -185,8 +184,7 @@ async fn a_checkpoint_with_nothing_new_changes_no_state() {
     until_quiet(&mut source).await.unwrap();
     assert_eq!(source.changed(), 1);
     stage.checkpoint(&mut source);
-    let found: Vec<_> = positions(source.state())
-        .unwrap()
+    let found: Vec<_> = remembered(&source)
         .into_iter()
         .map(|split| (split.split.to_string(), split.position, split.records, split.ended))
         .collect();
