@@ -86,7 +86,7 @@ pub(crate) fn suggest_field<'k>(word: &str, known: impl Iterator<Item = &'k str>
         .clone()
         .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
         .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= (word.chars().count() / 3).clamp(1, 4));
+        .filter(|(distance, _)| *distance <= ((word.chars().count() + 1) / 3).clamp(1, 4));
     match near {
         Some((_, name)) => format!("did you mean `{name}`?"),
         None => {

@@ -75,7 +75,7 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
     if word.is_empty() {
         return None;
     }
-    let allowed = (word.chars().count() / 3).clamp(1, 4);
+    let allowed = ((word.chars().count() + 1) / 3).clamp(1, 4);
     known
         .into_iter()
         .filter_map(|candidate| {
@@ -89,7 +89,7 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
 }
 
 /// "did you mean …?" where something is near, else all that is valid.
-pub(crate) fn suggest<'k>(word: &str, known: &[&'k str]) -> String {
+pub(crate) fn suggest(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("valid here: {}", known.join(", ")),

@@ -19,6 +19,7 @@ use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::Location;
 use sqlparser::tokenizer::Span;
 use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::Tokenizer;
 
 use crate::operator::error::Refusal;
 use crate::operator::error::Site;
@@ -32,11 +33,13 @@ use crate::operator::filter::literal::BadTime;
 use crate::operator::filter::literal::DIGITS_MAX;
 use crate::operator::filter::literal::ns_of;
 
-/// Longer texts are refused: the parser's tree of a chain of operators is as deep as the chain is
-/// long, and dropping it is recursive.
-const LENGTH_MAX: usize = 16 << 10;
-/// Deeper trees are refused before the stack is in danger.
-const DEPTH_MAX: usize = 256;
+/// Longer texts are refused.
+const LENGTH_MAX: usize = 64 << 10;
+/// More words and signs (values and the commas between them do not count) are refused: the parser's
+/// tree of a chain of operators is as deep as the chain is long, and dropping it is recursive.
+const PARTS_MAX: usize = 1000;
+/// Deeper trees are refused before the stack is in danger; chains of AND and OR do not count.
+const DEPTH_MAX: usize = 64;
 /// Where the subset is described.
 const SUBSET: &str = "docs/filter.md lists what a filter can do";
 
@@ -67,10 +70,19 @@ fn parse(text: &str) -> Checked<ast::Expr> {
         return Err(at(0, "the expression is empty"));
     }
     let dialect = GenericDialect {};
-    let mut parser = Parser::new(&dialect)
-        .with_recursion_limit(DEPTH_MAX / 2)
-        .try_with_sql(text)
-        .map_err(|error| syntax(text, &error))?;
+    let tokens = Tokenizer::new(&dialect, text)
+        .tokenize_with_location()
+        .map_err(|error| syntax(text, &ParserError::from(error)))?;
+    let is_value = |token: &Token| {
+        matches!(
+            token,
+            Token::Whitespace(_) | Token::Comma | Token::Number(..) | Token::SingleQuotedString(_)
+        )
+    };
+    if tokens.iter().filter(|token| !is_value(&token.token)).count() > PARTS_MAX {
+        return Err(too_large());
+    }
+    let mut parser = Parser::new(&dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let tree = parser.parse_expr().map_err(|error| syntax(text, &error))?;
     let next = parser.peek_token();
     let place = offset(text, next.span.start);
@@ -85,7 +97,7 @@ fn parse(text: &str) -> Checked<ast::Expr> {
 fn syntax(text: &str, error: &ParserError) -> Refusal {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.as_str(),
-        ParserError::RecursionLimitExceeded => return at(0, "the expression is nested too deeply"),
+        ParserError::RecursionLimitExceeded => return too_large(),
     };
     let Some((reason, place)) = message.rsplit_once(" at Line: ") else {
         let end = text.trim_end().chars().count();
@@ -142,8 +154,7 @@ impl Checker<'_> {
 
     fn expr(&self, tree: &ast::Expr, depth: usize) -> Checked<Typed> {
         if depth > DEPTH_MAX {
-            return Err(at(0, format!("more than {DEPTH_MAX} parts are nested or chained"))
-                .with_help("use IN for many alternatives, or several filters for many conditions"));
+            return Err(too_large());
         }
         let depth = depth + 1;
         match tree {
@@ -373,18 +384,44 @@ impl Checker<'_> {
             return self.compute(self.expr(left, depth)?, arithmetic, self.expr(right, depth)?);
         }
         match op {
-            BinaryOperator::And | BinaryOperator::Or => {
-                let (left, right) = (self.boolean(left, depth)?, self.boolean(right, depth)?);
-                let place = left.at;
-                let (left, right) = (Box::new(left.expr), Box::new(right.expr));
-                let both =
-                    if *op == BinaryOperator::And { Expr::And(left, right) } else { Expr::Or(left, right) };
-                Ok(bool_at(both, place))
-            }
+            BinaryOperator::And | BinaryOperator::Or => self.logic(left, op, right, depth),
             _ => {
                 Err(at(self.start(right.span()), format!("the operator `{op}` is not supported in a filter"))
                     .with_help(SUBSET))
             }
+        }
+    }
+
+    /// A chain of ANDs, or of ORs, is one node of the parser in the next: it is taken apart in a
+    /// loop and put together as a balanced tree.
+    fn logic(
+        &self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+        depth: usize,
+    ) -> Checked<Typed> {
+        let mut sides = vec![right];
+        let mut rest = left;
+        while let ast::Expr::BinaryOp { left, op: inner, right } = rest
+            && inner == op
+        {
+            sides.push(right);
+            rest = left;
+        }
+        sides.push(rest);
+        let mut place = None;
+        let mut terms = Vec::with_capacity(sides.len());
+        for side in sides.into_iter().rev() {
+            let typed = self.boolean(side, depth)?;
+            place.get_or_insert(typed.at);
+            terms.push(typed.expr);
+        }
+        let place = place.unwrap_or_default();
+        let join = if *op == BinaryOperator::And { Expr::And } else { Expr::Or };
+        match balanced(terms, join) {
+            Some(all) => Ok(bool_at(all, place)),
+            None => Err(at(place, "a condition is missing")),
         }
     }
 
@@ -413,19 +450,9 @@ impl Checker<'_> {
             let equal = self.compare(self.expr(value, depth)?, Comparison::Eq, self.expr(item, depth)?)?;
             alternatives.push(equal.expr);
         }
-        // A balanced tree: a list may be long, the stack is not.
-        while alternatives.len() > 1 {
-            let mut pairs = alternatives.into_iter();
-            let mut halved = Vec::new();
-            while let Some(left) = pairs.next() {
-                halved.push(match pairs.next() {
-                    Some(right) => Expr::Or(Box::new(left), Box::new(right)),
-                    None => left,
-                });
-            }
-            alternatives = halved;
-        }
-        let Some(any) = alternatives.pop() else { return Err(at(place, "the list of IN is empty")) };
+        let Some(any) = balanced(alternatives, Expr::Or) else {
+            return Err(at(place, "the list of IN is empty"));
+        };
         Ok(bool_at(if negated { Expr::Not(Box::new(any)) } else { any }, place))
     }
 
@@ -560,6 +587,27 @@ fn multiply(left: Typed, right: Typed) -> (Typed, Typed, Kind) {
     let left = to_kind(left, &Kind::Decimal { precision: one.0, scale: one.1 });
     let right = to_kind(right, &Kind::Decimal { precision: other.0, scale: other.1 });
     (left, right, Kind::Decimal { precision: precision.min(DIGITS_MAX), scale })
+}
+
+/// All of `terms` in one tree that is no deeper than it must be.
+fn balanced(mut terms: Vec<Expr>, join: fn(Box<Expr>, Box<Expr>) -> Expr) -> Option<Expr> {
+    while terms.len() > 1 {
+        let mut pairs = terms.into_iter();
+        let mut halved = Vec::new();
+        while let Some(left) = pairs.next() {
+            halved.push(match pairs.next() {
+                Some(right) => join(Box::new(left), Box::new(right)),
+                None => left,
+            });
+        }
+        terms = halved;
+    }
+    terms.pop()
+}
+
+fn too_large() -> Refusal {
+    at(0, format!("the expression has more than {PARTS_MAX} parts, or is nested more than {DEPTH_MAX} deep"))
+        .with_help("use IN for many alternatives, or several filters for many conditions")
 }
 
 /// Precision and scale of an exact number.
