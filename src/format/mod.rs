@@ -6,10 +6,12 @@
 mod schema;
 
 mod decode;
+mod gather;
 pub mod parquet;
 #[cfg(test)]
 pub(crate) mod sample;
 mod fault;
+pub mod spill;
 
 mod column;
 mod json;
@@ -51,3 +53,4 @@ pub use schema::parse_schema;
 pub use schema::parse_type;
 pub use schema::schema_text;
 pub use schema::type_text;
+pub use gather::Gather;
