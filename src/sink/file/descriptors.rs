@@ -166,8 +166,7 @@ impl PartFile {
         if state.descriptor.is_some() {
             return Ok(false);
         }
-        let mode =
-            if state.exists { OpenMode::ReadWrite } else { OpenMode::CreateNew { private: false } };
+        let mode = if state.exists { OpenMode::ReadWrite } else { OpenMode::CreateNew { private: false } };
         match self.disk.open(&self.path, mode) {
             Ok(file) => {
                 state.descriptor = Some(file);
@@ -217,13 +216,6 @@ impl Descriptors {
             victims.push(victim);
         }
         victims
-    }
-
-    /// `file` was closed, or will be by the caller.
-    pub(super) fn closed(&mut self, file: &PartFile) {
-        if let Some(stamp) = self.stamps.remove(file.path()) {
-            self.open.remove(&stamp);
-        }
     }
 }
 

@@ -113,7 +113,7 @@ struct Moment {
 }
 
 /// Both clocks, read at one instant.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Now {
     monotonic: Duration,
     wall_ms: i64,
@@ -203,13 +203,7 @@ impl InProgressPart {
 
     /// Nobody appends to it any more.
     pub(super) fn close(self, epoch: Epoch) -> ClosedPart {
-        ClosedPart {
-            name: self.name,
-            bucket: self.bucket,
-            content: self.content,
-            spans: self.spans,
-            epoch,
-        }
+        ClosedPart { name: self.name, bucket: self.bucket, content: self.content, spans: self.spans, epoch }
     }
 
     pub(super) fn encode(&self, now: Now) -> Vec<u8> {
@@ -385,7 +379,8 @@ mod tests {
         let mut part = InProgressPart::begin(name(), BucketKey::base(), 1, at(0, 0));
         part.takes(&SplitId::new("s"), 3, 9, at(0, 0));
         let closed = part.close(Epoch(4));
-        let PartRecord::Pending(back) = PartRecord::decode(name(), &closed.encode(), at(0, 0)).unwrap() else {
+        let PartRecord::Pending(back) = PartRecord::decode(name(), &closed.encode(), at(0, 0)).unwrap()
+        else {
             panic!("another state");
         };
         assert_eq!(back, closed);

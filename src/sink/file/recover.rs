@@ -119,10 +119,12 @@ pub fn judge(recorded: Recorded, hidden: Option<Found>, target: Option<Found>) -
         },
 
         (Recorded::Pending { len, crc }, Some(hidden), None) => whole(len, crc, hidden, Verdict::Commit),
-        (Recorded::Pending { len, crc }, None, Some(target)) => match whole(len, crc, target, Verdict::Done) {
-            Verdict::Damage(Damage::Changed) => Verdict::Damage(Damage::Foreign),
-            verdict => verdict,
-        },
+        (Recorded::Pending { len, crc }, None, Some(target)) => {
+            match whole(len, crc, target, Verdict::Done) {
+                Verdict::Damage(Damage::Changed) => Verdict::Damage(Damage::Foreign),
+                verdict => verdict,
+            }
+        }
         (Recorded::Pending { len, crc }, Some(hidden), Some(target)) if hidden.id == target.id => {
             whole(len, crc, target, Verdict::Unlink)
         }
@@ -221,7 +223,8 @@ mod tests {
 
     #[test]
     fn nothing_that_a_checkpoint_names_is_ever_deleted_or_left() {
-        let found = [None, file(9, CRC, 1), file(10, CRC, 1), file(10, CRC, 2), file(10, 8, 1), file(12, CRC, 1)];
+        let found =
+            [None, file(9, CRC, 1), file(10, CRC, 1), file(10, CRC, 2), file(10, 8, 1), file(12, CRC, 1)];
         for recorded in [PART, NEW, PENDING] {
             for hidden in found {
                 for target in found {

@@ -145,12 +145,7 @@ mod tests {
     }
 
     fn policy() -> RollingPolicy {
-        RollingPolicy {
-            bytes_min: Some(100),
-            rows_min: Some(10),
-            age: Some(S(60)),
-            inactivity: Some(S(10)),
-        }
+        RollingPolicy { bytes_min: Some(100), rows_min: Some(10), age: Some(S(60)), inactivity: Some(S(10)) }
     }
 
     #[test]

@@ -54,6 +54,11 @@ pub trait BucketAssigner: Send + Sync + fmt::Debug {
     /// The columns, by number, that files of `bucket` hold: all those whose value the path does not tell.
     fn columns(&self, bucket: &BucketKey) -> Vec<usize>;
 
+    /// The columns that files of nearly all buckets hold.
+    fn usual_columns(&self) -> Vec<usize> {
+        self.columns(&BucketKey::base())
+    }
+
     /// A text that differs whenever rows might be sorted differently (D17).
     fn fingerprint(&self) -> String;
 }

@@ -177,6 +177,15 @@ impl BucketAssigner for BucketTemplate {
         (0..self.schema.fields().len()).filter(|column| !told.contains(column)).collect()
     }
 
+    fn usual_columns(&self) -> Vec<usize> {
+        let told = |column: &usize| {
+            self.levels
+                .iter()
+                .any(|level| matches!(level.value, LevelValue::Field { column: c } if c == *column))
+        };
+        (0..self.schema.fields().len()).filter(|column| !told(column)).collect()
+    }
+
     fn fingerprint(&self) -> String {
         self.text.clone()
     }
