@@ -22,6 +22,8 @@ mod value;
 mod csv;
 mod ndjson;
 
+mod infer;
+
 mod dead_letter;
 mod encode;
 
@@ -44,6 +46,9 @@ pub use encode::LineFormat;
 pub use fault::QUOTED_CHARS_MAX;
 pub use fault::RAW_BYTES_MAX;
 pub use fault::rejected;
+pub use infer::InferError;
+pub use infer::Inference;
+pub use infer::SAMPLE_RECORDS;
 pub use ndjson::Ndjson;
 pub use schema::SchemaError;
 pub use schema::TYPE_DEPTH_MAX;

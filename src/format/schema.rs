@@ -328,7 +328,7 @@ fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-fn write_name(name: &str, out: &mut String) {
+pub(super) fn write_name(name: &str, out: &mut String) {
     if !name.is_empty() && name.chars().all(is_name_char) {
         out.push_str(name);
     } else {

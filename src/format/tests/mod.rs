@@ -4,6 +4,7 @@ mod bad_records;
 mod csv;
 mod dead_letter;
 mod encode;
+mod infer;
 mod ndjson;
 mod peers;
 mod schema;
