@@ -15,7 +15,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
 use tokio::sync::watch;
 
 use crate::checkpoint::CheckpointSettings;
@@ -47,7 +46,7 @@ use crate::sink::Committer;
 use crate::sink::SinkWriter;
 use crate::sink::file::FileSink;
 use crate::sink::file::Identity;
-use crate::source::file::FileSource;
+use crate::source::FileSource;
 use crate::state::Journal;
 use crate::state::State;
 use crate::storage::DiskLock;
@@ -180,7 +179,7 @@ impl Job {
     async fn attempt(&self, stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
         let store = self.open_log().await?;
         let fingerprint = self.fingerprint();
-        let roll_open = self.judge_fingerprint(&store, fingerprint)?;
+        self.judge_fingerprint(&store, fingerprint)?;
         let mut tasks = vec![TaskId::new(SOURCE), TaskId::new(SINK)];
         if self.pipeline.on_error.dead_letters.is_some() {
             tasks.push(TaskId::new(DEAD_LETTERS));
@@ -210,10 +209,12 @@ impl Job {
         let format = wiring::input_format(&self.pipeline, &schema)?;
         let identity =
             |writer| Identity { lineage: started.lineage, incarnation: started.incarnation, writer };
-        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors, roll_open)?;
-        let letters = match letters_state {
-            Some(state) => Some((wiring::dead_letters(&self.pipeline, identity(1), &self.doors)?, state)),
-            None => None,
+        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors)?;
+        let letters = match (letters_state, &self.pipeline.on_error.dead_letters) {
+            (Some(state), Some(folder)) => {
+                Some((wiring::dead_letters(&self.pipeline, folder, identity(1), &self.doors)?, state))
+            }
+            _ => None,
         };
         let settings = wiring::source(&self.pipeline)?;
         let source =
@@ -274,14 +275,13 @@ impl Job {
         Ok(Arc::new(opened.await??))
     }
 
-    /// Whether the restored checkpoint was made by this definition of the job; `true` if its open files
-    /// are to be rolled (D17).
-    fn judge_fingerprint(&self, store: &CheckpointStore, now: Fingerprint) -> Result<bool> {
-        let Some(newest) = store.latest() else { return Ok(false) };
+    /// Refuses to go on from a checkpoint that another definition of the job made, unless a clean stop
+    /// made it (D17). Files that were begun with another schema or format are rolled by the sink (D15).
+    fn judge_fingerprint(&self, store: &CheckpointStore, now: Fingerprint) -> Result<()> {
+        let Some(newest) = store.latest() else { return Ok(()) };
         let record = &newest.record;
         match decide_fingerprint(record.kind, record.fingerprint == now) {
-            Compatibility::Go => Ok(false),
-            Compatibility::RollOpenFiles => Ok(true),
+            Compatibility::Go | Compatibility::RollOpenFiles => Ok(()),
             Compatibility::Refuse => Err(Error::usage(format!(
                 "{}: source, schema, transforms or buckets are not those of checkpoint {}, which was not made by a \
                  clean stop. Nothing was changed. Run the job once more with its former pipeline file, stop it \

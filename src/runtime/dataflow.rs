@@ -58,6 +58,20 @@ impl DataflowSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunEvent {
+    /// An attempt has read its checkpoint.
+    Started {
+        /// Its number.
+        incarnation: Incarnation,
+        /// The checkpoint that it goes on from.
+        restored: Option<Epoch>,
+    },
+    /// An attempt failed, and there will be another one.
+    Restarting {
+        /// The wait before it.
+        after: Duration,
+        /// Why it failed.
+        reason: String,
+    },
     /// A checkpoint is complete: everything up to its epoch is safe.
     Completed {
         /// The checkpoint.

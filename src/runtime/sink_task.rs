@@ -94,7 +94,7 @@ impl<W: SinkWriter> SinkTask<W> {
                 Some(done) = self.done.recv() => self.note(done)?,
                 Some(completed) = self.completed.recv() => self.order(completed)?,
                 element = self.input.recv() => match element? {
-                    None => return Ok(()),
+                    None => return self.writer.close().await,
                     Some((Element::Batch(batch), room)) => {
                         self.writer.write(batch).await?;
                         self.on_rejected.take(&self.writer.take_rejected()).await?;

@@ -52,6 +52,12 @@ pub trait SinkWriter: Send {
     /// at whose barrier the writer rolls. `None`: nothing waits.
     fn roll_due_in(&self) -> Option<Duration>;
 
+    /// The job has ended well: frees what is left of the sink outside of its state. It never gives up
+    /// anything that a checkpoint names (C11).
+    fn close(&mut self) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Takes note of what became visible: it leaves the state with the next epoch (P4).
     fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()>;
 }

@@ -611,6 +611,14 @@ impl SinkWriter for FileWriter {
         Ok(())
     }
 
+    fn take_rejected(&mut self) -> Vec<Rejected> {
+        Self::take_rejected(self)
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.tidy().await
+    }
+
     async fn pre_commit(&mut self, barrier: Barrier) -> Result<PreCommit<Self::Committable>> {
         self.check_usable()?;
         self.broken = true;
