@@ -48,7 +48,9 @@ fn follow(folder: &Folder, state: &State) -> Result<Vec<Segment>, WalError> {
             })
         };
         if segment.life().salt != salt {
-            return wrong("the file is not the segment that the log continues with: another one has its name");
+            return wrong(
+                "the file is not the segment that the log continues with: another one has its name",
+            );
         }
         if segment.base() > below || segment.base() < state.start {
             return wrong("the segment's positions do not fit those of the log");

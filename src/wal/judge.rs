@@ -95,7 +95,9 @@ pub(super) fn verify(segment: &Segment, next: &Segment) -> Result<Point, WalErro
     }
     let point = walk.point();
     let said = next.header.previous.map(|previous| previous.tally);
-    if said != Some(point.tally) || next.header.sequence != point.sequence || next.header.group != point.group()
+    if said != Some(point.tally)
+        || next.header.sequence != point.sequence
+        || next.header.group != point.group()
     {
         let what = format!(
             "its {} frames are not the ones that segment {} follows",

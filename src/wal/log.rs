@@ -103,7 +103,14 @@ impl Drop for Inner {
 
 impl fmt::Debug for Wal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Wal {:?}, LSN {} to {}, durable to {}", self.inner.folder, self.start(), self.end(), self.durable())
+        write!(
+            f,
+            "Wal {:?}, LSN {} to {}, durable to {}",
+            self.inner.folder,
+            self.start(),
+            self.end(),
+            self.durable()
+        )
     }
 }
 
@@ -436,7 +443,9 @@ impl Inner {
         let floor = writer.holds.values().copied().fold(lsn.min(end), Lsn::min);
         let table = self.table();
         let count = table.iter().take_while(|live| live.end.is_some_and(|end| end <= floor)).count();
-        let (Some(gone), Some(kept)) = (table.get(..count), table.get(count..)) else { return Ok(Vec::new()) };
+        let (Some(gone), Some(kept)) = (table.get(..count), table.get(count..)) else {
+            return Ok(Vec::new());
+        };
         let Some(first) = kept.first().map(|live| &live.segment).filter(|_| count > 0) else {
             return Ok(Vec::new());
         };

@@ -52,25 +52,25 @@
 mod error;
 mod settings;
 
+mod chain;
+mod entry;
 mod folder;
 mod frame;
-mod entry;
-mod segment;
-mod manifest;
-mod chain;
-mod walk;
 mod judge;
+mod manifest;
+mod segment;
+mod walk;
 
+mod group;
 mod health;
+mod log;
+mod open;
+mod quarantine;
+mod reader;
 mod spares;
 mod stray;
-mod quarantine;
-mod open;
-mod writer;
-mod group;
 mod view;
-mod log;
-mod reader;
+mod writer;
 
 #[cfg(test)]
 mod tests;

@@ -159,9 +159,10 @@ pub(super) fn open(folder: &Folder, settings: &WalSettings, doors: &Doors) -> Re
     let dropped = segments.split_off(plan.keep.min(segments.len()));
     let newest = active.life().number;
     for (index, segment) in dropped.into_iter().enumerate() {
-        let holds_cut = plan.cut.as_ref().is_some_and(|cut| {
-            segment.base() >= cut.last_good || segment.path == cut.segment
-        });
+        let holds_cut = plan
+            .cut
+            .as_ref()
+            .is_some_and(|cut| segment.base() >= cut.last_good || segment.path == cut.segment);
         if holds_cut {
             let to = quarantine::take_in(folder, &segment.path, segment.life())?;
             if let Some(cut) = plan.cut.as_mut().filter(|_| index == 0) {

@@ -72,13 +72,7 @@ pub(super) fn copy(
     }
 }
 
-fn write_copy(
-    folder: &Folder,
-    segment: &Segment,
-    start: u64,
-    end: u64,
-    to: &Path,
-) -> Result<(), WalError> {
+fn write_copy(folder: &Folder, segment: &Segment, start: u64, end: u64, to: &Path) -> Result<(), WalError> {
     const PIECE_BYTES: u64 = 64 << 10;
     let source = Source { file: &*segment.file, path: &segment.path, end };
     let mut chunk = Chunk::default();

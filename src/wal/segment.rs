@@ -132,11 +132,7 @@ impl SegmentHeader {
         let previous = (u32_at(bytes, 12) != 0).then(|| Previous {
             number: u64_at(bytes, 72),
             salt: u64_at(bytes, 80),
-            tally: Tally {
-                frames: u64_at(bytes, 88),
-                entries: u64_at(bytes, 96),
-                crcs: u32_at(bytes, 104),
-            },
+            tally: Tally { frames: u64_at(bytes, 88), entries: u64_at(bytes, 96), crcs: u32_at(bytes, 104) },
         });
         Ok(Self {
             log: number(0),

@@ -153,15 +153,10 @@ impl Spares {
 
     fn open_blank(&self, path: PathBuf, bytes: u64) -> Result<Blank, WalError> {
         let failed = |what, source| io_error(what, &path, source);
-        let file = self
-            .folder
-            .disk
-            .open(&path, OpenMode::ReadWrite)
-            .map_err(|source| failed("open", source))?;
-        let zeroed = read_header_bytes(&*file)
-            .map_err(|source| failed("read", source))?
-            .iter()
-            .all(|byte| *byte == 0);
+        let file =
+            self.folder.disk.open(&path, OpenMode::ReadWrite).map_err(|source| failed("open", source))?;
+        let zeroed =
+            read_header_bytes(&*file).map_err(|source| failed("read", source))?.iter().all(|byte| *byte == 0);
         // Reserved once more: the file may have been copied here, with holes, by somebody else.
         let region = match file.reserve(bytes) {
             Ok(()) => match file.map(bytes) {
@@ -214,4 +209,3 @@ impl Spares {
         file.sync().map_err(|source| failed("sync", source))
     }
 }
-

@@ -185,7 +185,8 @@ impl Replay {
         // The frame itself, or its first entry: what callers usually have.
         for at in [self.from.0, self.from.0.saturating_sub(ALIGN)] {
             if at.is_multiple_of(ALIGN) && at >= segment.base().0 {
-                let found = header_at(&mut self.chunk, &source, segment.life(), segment.life().offset(Lsn(at)))?;
+                let found =
+                    header_at(&mut self.chunk, &source, segment.life(), segment.life().offset(Lsn(at)))?;
                 if found.is_ok_and(|(header, _)| header.kind == Kind::Frame) {
                     self.at = Lsn(at);
                     return Ok(());
@@ -257,7 +258,9 @@ impl Replay {
 
     /// Reads the frame at `at`.
     fn load(&mut self) -> Result<(), WalError> {
-        let Some((index, live)) = self.view.find(self.at) else { return Err(self.view.out_of_range(self.at)) };
+        let Some((index, live)) = self.view.find(self.at) else {
+            return Err(self.view.out_of_range(self.at));
+        };
         let live = live.clone();
         let segment = &*live.segment;
         if index != self.index {

@@ -79,7 +79,10 @@ fn check(found: &[Logged], told: &Told, what: &str) {
     // Nothing found: everything was truncated, or nothing was durable.
     assert!(found.is_empty() || last >= durable, "{what}: {} durable entries are gone", durable - last);
     assert!(!found.is_empty() || durable == 0, "{what}: all entries are gone");
-    assert!(last == all.len() || found.is_empty() || all[last - 1].0 != all[last].0, "{what}: half an append");
+    assert!(
+        last == all.len() || found.is_empty() || all[last - 1].0 != all[last].0,
+        "{what}: half an append"
+    );
     let floor = positions.iter().position(|position| position.0 >= told.truncated).unwrap_or(positions.len());
     assert!(found.is_empty() || first <= floor, "{what}: entries behind the truncation are gone");
 }

@@ -14,7 +14,8 @@ enum Outcome {
 }
 
 fn outcome(disk: &CrashDisk, expected: &[Logged], what: &str) -> Outcome {
-    let before: Vec<_> = disk.list_all().into_iter().map(|path| (disk.read_file(&path).unwrap(), path)).collect();
+    let before: Vec<_> =
+        disk.list_all().into_iter().map(|path| (disk.read_file(&path).unwrap(), path)).collect();
     match try_open(disk) {
         Err(WalError::Damage { path, offset, at, to, .. }) => {
             assert!(path.starts_with(DIR) && at <= to, "{what}");
@@ -100,7 +101,11 @@ fn a_damaged_frame_is_named_by_segment_offset_and_position() {
     let (disk, expected) = acknowledged();
     let segments = segment_files(&disk);
     for (index, path) in segments.iter().enumerate() {
-        let base = if index == 0 { 0 } else { u64::from_le_bytes(disk.read_file(path).unwrap()[40..48].try_into().unwrap()) };
+        let base = if index == 0 {
+            0
+        } else {
+            u64::from_le_bytes(disk.read_file(path).unwrap()[40..48].try_into().unwrap())
+        };
         let third = expected.iter().filter(|logged| logged.at.0 > base).nth(4).unwrap().at;
         let offset = third.0 - base + 4096;
         let changed = with_change(&disk, path, |bytes| bytes[offset as usize + 100] ^= 1);
@@ -266,7 +271,7 @@ fn an_unacknowledged_last_frame_cut_at_any_byte_is_cut() {
     for used in [false, true] {
         let (disk, expected, path, from, to) = unacknowledged(used);
         assert_eq!(outcome(&copy(&disk), &expected, "whole"), Outcome::Same);
-        for at in from..to - 17 {
+        for at in from..to - 18 {
             let what = format!("cut at {at} of {from}..{to}, used before {used}");
             // Zeros, or what a former life left.
             let changed = with_change(&disk, &path, |bytes| {
@@ -275,7 +280,7 @@ fn an_unacknowledged_last_frame_cut_at_any_byte_is_cut() {
                 }
             });
             let (wal, opened) = try_open(&changed).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(all(&wal), expected[..expected.len() - 1], "{what}");
+            assert!(all(&wal) == expected[..expected.len() - 1], "{what}");
             if at >= from + 64 {
                 let cut = opened.cut.unwrap_or_else(|| panic!("{what}: no cut was told"));
                 assert_eq!((cut.segment.as_path(), cut.offset), (path.as_path(), from as u64));
@@ -300,7 +305,7 @@ fn an_acknowledged_last_frame_cut_at_any_byte_is_refused() {
     let base = u64::from_le_bytes(disk.read_file(&newest).unwrap()[40..48].try_into().unwrap());
     let (from, to) = ((start.0 - base + 4096) as usize, (wal.end().0 - base + 4096) as usize);
     drop(wal);
-    for at in (from..to - 17).step_by(3) {
+    for at in (from..to - 18).step_by(3) {
         let changed = with_change(&disk, &newest, |bytes| bytes[at..to].fill(0));
         assert_eq!(outcome(&changed, &expected, "acknowledged"), Outcome::Refused, "{at}");
     }
@@ -343,8 +348,8 @@ proptest! {
             bytes[from..end].copy_from_slice(&garbage[..end - from]);
             // Pieces of the log itself, at other places.
             for (source, len, to) in copied {
-                let to = from + to * 64;
-                let len = len.min(bytes.len() - source).min(bytes.len().saturating_sub(to));
+                let to = (from + to * 64).min(bytes.len());
+                let len = len.min(bytes.len() - source).min(bytes.len() - to);
                 bytes.copy_within(source..source + len, to);
             }
         });

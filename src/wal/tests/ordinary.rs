@@ -348,8 +348,8 @@ fn many_threads_append_and_sync_and_each_finds_its_entries() {
     let mut found = entries(&all(&wal));
     assert_eq!(found.len(), 400);
     for thread in 0..8 {
-        let own = |entry: &&Vec<u8>| u64::from_le_bytes(entry[..8].try_into().unwrap()) / 1000 == thread;
-        assert!(found.iter().filter(own).is_sorted_by_key(|entry| entry[..8].to_vec()));
+        let numbers = found.iter().map(|entry| u64::from_le_bytes(entry[..8].try_into().unwrap()));
+        assert!(numbers.filter(|number| number / 1000 == thread).is_sorted());
     }
     found.sort();
     found.dedup();

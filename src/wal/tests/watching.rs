@@ -39,7 +39,9 @@ fn a_torn_tail_is_no_damage_to_a_reader() {
     let reader = WalReader::open(dir(), &doors(&changed)).unwrap();
     assert_eq!(reader.end(), end);
     assert!(reader.verify().unwrap().torn_bytes >= 1064);
-    let files = |disk: &CrashDisk| disk.list_all().iter().map(|path| disk.read_file(path).unwrap()).collect::<Vec<_>>();
+    let files = |disk: &CrashDisk| {
+        disk.list_all().iter().map(|path| disk.read_file(path).unwrap()).collect::<Vec<_>>()
+    };
     let before = files(&changed);
     drop(reader);
     assert_eq!(files(&changed), before);
