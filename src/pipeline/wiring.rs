@@ -142,8 +142,7 @@ pub(super) fn table(
             bloom_filters: to.parquet.bloom_filter.clone(),
             ..ParquetSettings::default()
         }),
-        SinkFormat::Ndjson => PartFormat::Ndjson,
-        SinkFormat::Csv => PartFormat::Csv,
+        SinkFormat::Ndjson | SinkFormat::Csv => PartFormat::Ndjson,
     };
     let roll = RollingPolicy {
         bytes_min: Some(to.roll.size),

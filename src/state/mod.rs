@@ -28,6 +28,7 @@ mod entry;
 mod handle;
 mod index;
 mod journal;
+mod log;
 mod memory;
 mod reader;
 mod restore;
