@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::operator::TransformSettings;
+use crate::operator::type_name;
 use crate::pipeline::model::InputFormat;
 use crate::pipeline::model::Pipeline;
 use crate::pipeline::settings::SinkFormat;
@@ -35,19 +36,18 @@ impl fmt::Display for Fingerprint {
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
+fn fnv1a(hash: u128, bytes: &[u8]) -> u128 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(FNV_PRIME))
+}
+
 impl Pipeline {
     /// The hash of [`Self::identity`].
     pub fn fingerprint(&self) -> Fingerprint {
         let mut hash = FNV_OFFSET;
-        let mut add = |bytes: &[u8]| {
-            for byte in bytes {
-                hash = (hash ^ u128::from(*byte)).wrapping_mul(FNV_PRIME);
-            }
-        };
         for (name, value) in self.identity() {
             for text in [name.as_str(), value.as_str()] {
-                add(&(text.len() as u64).to_le_bytes());
-                add(text.as_bytes());
+                hash = fnv1a(hash, &(text.len() as u64).to_le_bytes());
+                hash = fnv1a(hash, text.as_bytes());
             }
         }
         Fingerprint(hash)
@@ -83,7 +83,7 @@ impl Pipeline {
             None => part("schema", "inferred".to_owned()),
             Some(schema) => {
                 for field in schema.fields() {
-                    part(&format!("schema.{}", field.name()), field.data_type().to_string());
+                    part(&format!("schema.{}", field.name()), type_name(field.data_type()));
                 }
             }
         }
@@ -116,5 +116,18 @@ impl Pipeline {
         }
         part("sink.time_zone", self.sink.time_zone.iana_name().unwrap_or("UTC").to_owned());
         parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FNV_OFFSET;
+    use super::fnv1a;
+
+    #[test]
+    fn the_hash_is_fnv_1a_with_128_bits() {
+        // The vectors of draft-eastlake-fnv.
+        assert_eq!(fnv1a(FNV_OFFSET, b"a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
+        assert_eq!(fnv1a(FNV_OFFSET, b"foobar"), 0x343e_1662_793c_64bf_6f0d_3597_ba44_6f18);
     }
 }

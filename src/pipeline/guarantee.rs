@@ -106,7 +106,7 @@ impl Pipeline {
             None,
         ));
         let mut notes = vec![
-            "the state is on this machine's disk: with the disk, what was not yet committed must be read again, and a new state cannot know what an old one has landed".to_owned(),
+            "the state lives on this machine's disk: if that disk is lost, a new state does not know what was landed already".to_owned(),
         ];
         match self.on_error.bad_record {
             BadRecord::Fail => notes.push(

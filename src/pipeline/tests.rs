@@ -1,5 +1,7 @@
 //! Pipeline files, right and wrong.
 
+mod any;
+mod docs;
 mod right;
 mod wrong;
 

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use arrow::datatypes::Field;
 use arrow::datatypes::Schema;
 use arrow::datatypes::SchemaRef;
@@ -34,12 +35,15 @@ use crate::pipeline::settings::Settings;
 use crate::pipeline::settings::SourceFormat;
 use crate::pipeline::settings::SourceKind;
 use crate::pipeline::settings::SourceSettings;
+use crate::pipeline::settings::UnknownField;
 use crate::pipeline::types::parse_type;
 
 pub(crate) use steps::bind;
 
 /// Longest name of a job: it is part of file names, and of names in other systems.
 const NAME_LEN_MAX: usize = 64;
+/// The column of captured fields, of the type `json`.
+const UNKNOWN_COLUMN: &str = "_unknown";
 /// What a key or value is told that a later version will know.
 const LATER: &str = "this is not in this version of Alluvium";
 
@@ -55,8 +59,9 @@ pub(crate) fn validate(settings: Settings, places: Places, file: &Path) -> Resul
     let sink = check.sink(settings.sink, on_error.record_limit);
     let checkpoint = check.checkpoint(settings.checkpoint);
     let restart = check.restart(settings.restart);
-    let known = schema.as_ref().and_then(Option::as_ref);
-    check.records(known, &transforms, &sink);
+    let read =
+        schema.as_ref().and_then(Option::as_ref).map(|schema| check.captured(schema, on_error.unknown_field));
+    check.records(read.as_ref(), &transforms, &sink);
     let pipeline = Pipeline {
         name,
         file: file.to_path_buf(),
@@ -191,6 +196,25 @@ impl Check {
             }
         }
         (self.problems.len() == before).then(|| Arc::new(Schema::new(columns)))
+    }
+
+    /// The schema of what is read: with one more column where unknown fields are captured.
+    fn captured(&mut self, schema: &SchemaRef, unknown: UnknownField) -> SchemaRef {
+        if unknown != UnknownField::Capture {
+            return Arc::clone(schema);
+        }
+        if schema.column_with_name(UNKNOWN_COLUMN).is_some() {
+            let key = join("schema", UNKNOWN_COLUMN);
+            let reason = format!(
+                "with on_error.unknown_field = \"capture\" the column `{UNKNOWN_COLUMN}` holds what the schema does not name"
+            );
+            let problem = self.places.problem_with_key(&key, reason).with_help("call the field otherwise");
+            self.problems.push(problem);
+            return Arc::clone(schema);
+        }
+        let mut fields = schema.fields().to_vec();
+        fields.push(Arc::new(Field::new(UNKNOWN_COLUMN, DataType::LargeUtf8, true)));
+        Arc::new(Schema::new(fields))
     }
 
     fn on_error(&mut self, on_error: OnErrorSettings) -> OnError {

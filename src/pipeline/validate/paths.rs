@@ -26,6 +26,9 @@ impl Check {
                 "paths are those of a local disk, relative to the pipeline file or absolute",
             );
         }
+        if path == "~" || path.starts_with("~/") {
+            self.refuse(key, "`~` is not expanded here", "write ${HOME} for your home folder");
+        }
         if path.contains('\0') {
             self.refuse(key, "a path cannot contain the character NUL", "");
         }

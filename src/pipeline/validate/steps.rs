@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-use arrow::datatypes::Field;
 use arrow::datatypes::Schema;
 use arrow::datatypes::SchemaRef;
 
@@ -116,9 +114,6 @@ pub(crate) fn bind(
     if sink.format == SinkFormat::Parquet {
         problems.extend(bloom_filters(places, sink, &output));
     }
-    if sink.format == SinkFormat::Csv {
-        problems.extend(csv(places, &output));
-    }
     if problems.is_empty() { Ok((stage, output)) } else { Err(problems) }
 }
 
@@ -134,25 +129,6 @@ fn bloom_filters(places: &Places, sink: &FileSink, output: &Schema) -> Vec<Probl
         }
     }
     problems
-}
-
-/// A line of CSV has one level.
-fn csv(places: &Places, output: &Schema) -> Vec<Problem> {
-    let nested = |field: &&Arc<Field>| matches!(field.data_type(), DataType::List(_) | DataType::Struct(_));
-    output
-        .fields()
-        .iter()
-        .find(nested)
-        .map(|field| {
-            let reason = format!(
-                "sink.format is \"csv\", but the field `{}` (schema.{}) holds lists or structs, which CSV cannot",
-                field.name(),
-                field.name()
-            );
-            places.problem("sink.format", reason).with_help("write \"parquet\" or \"ndjson\", or leave the field out with a `select`")
-        })
-        .into_iter()
-        .collect()
 }
 
 fn place(places: &Places, error: CompileError) -> Problem {
