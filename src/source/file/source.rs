@@ -255,6 +255,7 @@ impl FileSource {
         }
         split.inode = Some(found.inode);
         split.len = found.len;
+        split.nameless = false;
         if split.record.path != found.path || split.record.gone {
             split.record.path.clone_from(&found.path);
             split.record.gone = false;
@@ -347,7 +348,7 @@ impl FileSource {
         for number in self.active.clone() {
             let Some(split) = self.splits.get_mut(number) else { continue };
             if let Poll::Ready(step) = split.poll_reading(cx) {
-                self.take_step(number, step?);
+                self.take_step(number, step?)?;
                 moved = true;
             }
         }
@@ -355,10 +356,15 @@ impl FileSource {
     }
 
     /// Starts to decode what was read.
-    fn take_step(&mut self, number: usize, step: Step) {
-        let Some(split) = self.splits.get_mut(number) else { return };
+    fn take_step(&mut self, number: usize, step: Step) -> Result<()> {
+        let Some(split) = self.splits.get_mut(number) else { return Ok(()) };
         split.reader = step.reader.map(Box::new);
+        split.raw = step.raw;
         split.end = step.end;
+        if split.nameless && split.at_end == AtEnd::Wait && split.reader.is_some() {
+            // The file lost its name during this step: what it waits for will not come.
+            split.end = None;
+        }
         for piece in step.pieces {
             split.read_mark = piece.end;
             split.read_unterminated = piece.unterminated;
@@ -371,7 +377,7 @@ impl FileSource {
             self.held_bytes += decoding.bytes;
             split.pieces.push_back(decoding);
         }
-        self.settle(number);
+        self.settle(number)
     }
 
     /// Fills the places of active splits and lets those read on that have the least ahead.
@@ -410,6 +416,7 @@ impl FileSource {
     fn start_reading(&mut self, number: usize) {
         let Some(split) = self.splits.get_mut(number) else { return };
         let at_end = if self.settings.follow && !split.nameless { AtEnd::Wait } else { AtEnd::Finish };
+        split.at_end = at_end;
         // Decompression computes, plain reading waits.
         let pool = if is_compressed(&split.record.path) { &self.doors.cpu } else { &self.doors.io };
         let job = match split.reader.take() {
@@ -447,7 +454,7 @@ impl FileSource {
             self.held_bytes -= bytes;
             self.changed.insert(number);
             let left = self.active.len();
-            self.settle(number);
+            self.settle(number)?;
             if self.active.len() < left {
                 // Its successor stands at its place now.
                 self.turn = turn;
@@ -462,34 +469,40 @@ impl FileSource {
     }
 
     /// Takes a split out of the active ones when nothing is left to do for it, for now.
-    fn settle(&mut self, number: usize) {
-        let follow = self.settings.follow;
-        let Some(split) = self.splits.get_mut(number) else { return };
+    fn settle(&mut self, number: usize) -> Result<()> {
+        let Some(split) = self.splits.get_mut(number) else { return Ok(()) };
         let Some(end) = split.end.filter(|_| split.is_idle()) else {
             if split.record.ended {
                 split.record.ended = false;
                 self.changed.insert(number);
             }
-            return;
+            return Ok(());
         };
         if !split.busy {
-            return;
+            return Ok(());
         }
-        split.busy = false;
-        self.active.retain(|active| *active != number);
         let ended = end.is_clean;
+        let gone = split.nameless;
+        if gone && !ended {
+            let (path, position) = (self.settings.base.join(&split.record.path), split.record.mark.position);
+            return Err(FileError::Vanished { path, position }.into());
+        }
         let record = &mut split.record;
-        if (record.ended, record.raw, record.gone) != (ended, end.raw, split.nameless) {
-            (record.ended, record.raw, record.gone) = (ended, end.raw, split.nameless);
+        if (record.ended, record.raw, record.gone) != (ended, end.raw, gone) {
+            (record.ended, record.raw, record.gone) = (ended, end.raw, gone);
             self.changed.insert(number);
         }
-        if !follow || split.nameless {
+        split.busy = false;
+        split.nameless = false;
+        if gone {
+            split.inode = None;
+        }
+        if gone || !self.settings.follow {
             split.reader = None;
-            split.nameless = false;
-            if split.record.gone {
-                split.inode = None;
-            }
-        } else if split.reader.is_some() && ended {
+        }
+        let keeps_open = split.reader.is_some() && ended;
+        self.active.retain(|active| *active != number);
+        if keeps_open {
             self.idle_open.push_back(number);
             if self.idle_open.len() > IDLE_OPEN
                 && let Some(oldest) = self.idle_open.pop_front()
@@ -498,6 +511,7 @@ impl FileSource {
                 oldest.reader = None;
             }
         }
+        Ok(())
     }
 }
 

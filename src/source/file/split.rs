@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::source::file::cut::Piece;
 use crate::source::file::cut::What;
 use crate::source::file::mark::Mark;
+use crate::source::file::reader::AtEnd;
 use crate::source::file::reader::End;
 use crate::source::file::reader::Reader;
 use crate::source::file::reader::Step;
@@ -46,6 +47,10 @@ pub(super) struct Split {
     /// Open, and not in a job.
     pub(super) reader: Option<Box<Reader>>,
     pub(super) reading: Option<Job<Step>>,
+    /// What the end of the file means to the step under way, or the last one.
+    pub(super) at_end: AtEnd,
+    /// Bytes of the file that were read, compressed if it is.
+    pub(super) raw: u64,
     /// Where the reader saw the end of the file; none while there is more to read.
     pub(super) end: Option<End>,
     /// The file has no name any more, only this reader.
@@ -81,13 +86,15 @@ impl Split {
             len: 0,
             read_mark: record.mark,
             read_unterminated: record.unterminated,
-            record,
             reader: None,
             reading: None,
+            at_end: AtEnd::Finish,
+            raw: record.raw,
             end,
             nameless: false,
             busy: false,
             pieces: VecDeque::new(),
+            record,
         }
     }
 
@@ -137,11 +144,11 @@ impl Split {
         }
     }
 
-    /// Bytes of its file that were handed on, compressed if it is.
+    /// Bytes of its file that were handed on; of a compressed one those that were read.
     pub(super) fn bytes_read(&self, compressed: bool) -> u64 {
         match self.end {
             Some(end) if self.pieces.is_empty() => end.raw,
-            _ if compressed => 0,
+            _ if compressed => self.raw,
             _ => self.record.mark.position,
         }
     }
