@@ -14,7 +14,6 @@
 //!   each open split has begun, are in memory.
 //! - **F3** An error of the disk is an error of the source, never the end of a file.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::fmt;
@@ -125,7 +124,7 @@ impl FileSource {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Usage`] for a bad pattern, and for one that matches nothing while nothing was
+    /// [`crate::ErrorKind::Usage`] for a bad setting or pattern, and for a pattern that matches nothing while nothing was
     /// ever read (unless following); [`crate::ErrorKind::Damage`] for a file that shrank, was replaced, or
     /// vanished unfinished: what of it was not read is missing, and a person has to decide.
     pub async fn open(
@@ -135,6 +134,7 @@ impl FileSource {
         state: State,
         doors: Doors,
     ) -> Result<Self> {
+        settings.validate()?;
         let pattern = Arc::new(Pattern::new(&settings.base, &settings.path)?);
         let splits: Vec<Split> =
             record::all(&state)?.into_iter().map(|(id, record)| Split::new(id, record)).collect();
@@ -205,20 +205,20 @@ impl FileSource {
 
     /// Acts on what was found.
     fn place(&mut self, resolution: Resolution) -> Result<()> {
-        let mut behind = BTreeMap::new();
+        let mut behind = BTreeSet::new();
         for (number, place) in resolution.places {
             let Some(split) = self.splits.get_mut(number) else { continue };
             match place {
                 Place::Here(found) => {
                     if self.here(number, &found)? {
-                        behind.insert(found.path, number);
+                        behind.insert((found.path, number));
                     }
                 }
                 Place::Nameless if split.reader.is_some() || split.reading.is_some() => {
                     if !split.nameless {
                         split.nameless = true;
                         split.end = None;
-                        behind.insert(split.record.path.clone(), number);
+                        behind.insert((split.record.path.clone(), number));
                     }
                 }
                 // It was closed while we looked; the next look will tell.
@@ -233,10 +233,10 @@ impl FileSource {
             let mut split = Split::new(id, record);
             (split.inode, split.len) = (Some(found.inode), found.len);
             self.splits.push(split);
-            behind.insert(found.path, number);
+            behind.insert((found.path, number));
         }
         // Name order, whatever the order in which they came to be known.
-        for number in behind.into_values() {
+        for (_, number) in behind {
             self.enqueue(number);
         }
         Ok(())
@@ -251,8 +251,16 @@ impl FileSource {
                 // What is under way belongs to the file of before; the next look comes back to it.
                 return Ok(false);
             }
+            if split.reader.is_some() && split.outgoing != Some(found.inode) {
+                // What the old file got since it was read is read first; the next look compares that too.
+                split.outgoing = Some(found.inode);
+                split.end = None;
+                return Ok(true);
+            }
             split.reader = None;
+            split.end = None;
         }
+        split.outgoing = None;
         split.inode = Some(found.inode);
         split.len = found.len;
         split.nameless = false;
@@ -265,7 +273,7 @@ impl FileSource {
         if split.busy || !split.is_behind(found.len, compressed) {
             return Ok(false);
         }
-        if split.read_unterminated && !compressed {
+        if split.read_unterminated && !compressed && found.len > split.read_mark.position {
             let (path, position) = (self.settings.base.join(&found.path), split.read_mark.position);
             return Err(FileError::GrewBehindTail { path, position }.into());
         }

@@ -267,3 +267,42 @@ async fn a_rotated_file_that_was_overwritten_by_the_next_rotation_is_done_with()
     let got: Vec<_> = got.iter().map(|got| (got.split.as_str(), got.line.as_deref().unwrap())).collect();
     assert_eq!(got, [("app.log#3", "4"), ("app.log#2", "3")]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_was_deleted_and_made_anew_between_two_looks_loses_nothing() {
+    let stage = Stage::following("*.log");
+    stage.write("a.log", "1\n");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.append("a.log", "2\n");
+    stage.remove("a.log");
+    stage.write("a.log", "other\n");
+    let got = until_quiet(&mut source).await.unwrap();
+    let got: Vec<_> = got.iter().map(|got| (got.split.as_str(), got.line.as_deref().unwrap())).collect();
+    assert_eq!(got, [("a.log", "2"), ("a.log#2", "other")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_saved_anew_without_its_unfinished_line_is_read_on_from_its_last_whole_one() {
+    let stage = Stage::following("*.log");
+    stage.write("a.log", "1\nhalf of it");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.remove("a.log");
+    stage.write("a.log", "1\n2\n");
+    assert_eq!(lines(&until_quiet(&mut source).await.unwrap()), ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_lines_of_a_file_are_read_before_one_that_begins_alike_takes_its_place() {
+    let stage = Stage::following("*.log");
+    stage.write("a.log", "start\n");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.append("a.log", "2\n");
+    stage.remove("a.log");
+    stage.write("a.log", "start\n3\n");
+    let got = until_quiet(&mut source).await.unwrap();
+    let got: Vec<_> = got.iter().map(|got| (got.split.as_str(), got.line.as_deref().unwrap())).collect();
+    assert_eq!(got, [("a.log", "2"), ("a.log#2", "start"), ("a.log#2", "3")]);
+}
