@@ -4,8 +4,8 @@
 //! and a task that is restarted goes on with the same ones. To update one is an atomic addition or store;
 //! to read them never holds up a task.
 //!
-//! [`value`] has the three kinds of number, [`metrics`] the numbers, [`names`] what they are called,
-//! [`text`] the Prometheus form. `docs/metrics.md` lists them all, and a test compares.
+//! `value.rs` has the three kinds of number, `metrics.rs` the numbers, `names.rs` what they are called,
+//! `text.rs` the Prometheus form. `docs/metrics.md` lists them all, and a test compares.
 
 mod metrics;
 mod names;

@@ -284,7 +284,10 @@ pub(super) async fn to_end(source: &mut FileSource) -> Result<Vec<Got>> {
     let mut got = Vec::new();
     loop {
         match source.next().await? {
-            Read::End => return Ok(got),
+            Read::End => {
+                assert!(matches!(source.next().await?, Read::End), "an end stays an end");
+                return Ok(got);
+            }
             read => got.extend(records(&read)),
         }
     }
