@@ -197,9 +197,6 @@ impl CheckpointStore {
         if let Some(former) = inner.running.take() {
             former.states.supersede();
         }
-        // After a restart within the process the log was not opened again: what was read is made durable
-        // here (P5).
-        self.journal.sync()?;
         let here = self.journal.end();
         let start = next_start(&job, &inner.history, newest.as_ref(), here);
         let plan = plan(&job, &start, newest.as_ref());
@@ -211,6 +208,8 @@ impl CheckpointStore {
         frame.extend(restored_record.as_ref().map(|record| record.encode(start.at_ms)));
         let entries: Vec<&[u8]> = frame.iter().map(Vec::as_slice).collect();
         let lsns = self.journal.append(&entries)?.lsns;
+        // It also makes durable what was read above, if the log was not opened again since it was
+        // appended (a restart within the process): nothing acts on it before (P5).
         self.journal.sync()?;
 
         let (incarnation, lineage, at_ms) = (start.incarnation, start.lineage, start.at_ms);
