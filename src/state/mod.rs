@@ -1,8 +1,8 @@
 //! State of tasks on the log: what a task must know again after a restart, and bytes logged only for
 //! what changed.
 //!
-//! Owns the records of values and lists, their restore, and the rewriting of old ones. Does not own
-//! bytes on disk (`wal`), nor which checkpoint is restored (`checkpoint`).
+//! Owns the entries of values and lists, their restore, and the rewriting of old ones. Does not own
+//! bytes on disk (`wal`, or [`MemoryJournal`] in tests), nor which checkpoint is restored (`checkpoint`).
 //!
 //! A task has one [`State`], a handle with keys (small values) and lists (append-only, items of any
 //! size). Every change becomes an *entry* of the one log of the job; an index in memory says where the
@@ -28,6 +28,7 @@ mod entry;
 mod handle;
 mod index;
 mod journal;
+mod logged;
 mod memory;
 mod reader;
 mod restore;
@@ -44,11 +45,10 @@ pub use entry::FOREIGN_KIND_MIN;
 pub use entry::foreign_kind;
 pub use handle::State;
 pub use handle::StateStats;
-pub use journal::Appended;
 pub use journal::Journal;
 pub use journal::JournalError;
 pub use journal::JournalReader;
-pub use journal::Logged;
+pub use journal::Replay;
 pub use journal::is_out_of_room;
 pub use memory::MemoryJournal;
 pub use reader::ItemRef;

@@ -31,7 +31,7 @@ use crate::stream::TaskId;
 
 const TASKS: [&str; 2] = ["source", "sink"];
 
-fn job(lineage: u32) -> JobStart {
+pub(super) fn job(lineage: u32) -> JobStart {
     JobStart {
         lineage_if_new: Lineage(lineage),
         job: "clicks".to_owned(),
@@ -43,12 +43,31 @@ fn job(lineage: u32) -> JobStart {
     }
 }
 
-fn small() -> CheckpointSettings {
+pub(super) fn small() -> CheckpointSettings {
     CheckpointSettings { retain: 2, state: StateSettings { rewrite_log_bytes_min: 3000 } }
 }
 
 fn open(journal: &MemoryJournal) -> CheckpointStore {
     CheckpointStore::open(Arc::new(journal.clone()), small()).unwrap()
+}
+
+/// Snapshots of all tasks, as a coordinator puts them together.
+pub(super) fn record_of(
+    started: &Started,
+    states: &mut [State],
+    epoch: Epoch,
+) -> crate::Result<CompletionRecord> {
+    let snapshots = states.iter_mut().map(|state| {
+        let snapshot = state.snapshot()?;
+        Ok((state.task().clone(), TaskRecord { snapshot, ended: false }))
+    });
+    Ok(CompletionRecord {
+        epoch,
+        incarnation: started.incarnation,
+        kind: CompletionKind::Checkpoint,
+        fingerprint: Fingerprint(1),
+        tasks: snapshots.collect::<crate::Result<_>>()?,
+    })
 }
 
 /// A started job, with its states.
@@ -78,17 +97,7 @@ impl Run {
     fn record(&mut self) -> CompletionRecord {
         let epoch = self.next;
         self.next = epoch.next();
-        let snapshots = self.states.iter_mut().map(|state| {
-            let snapshot = state.snapshot().unwrap();
-            (state.task().clone(), TaskRecord { snapshot, ended: false })
-        });
-        CompletionRecord {
-            epoch,
-            incarnation: self.started.incarnation,
-            kind: CompletionKind::Checkpoint,
-            fingerprint: Fingerprint(1),
-            tasks: snapshots.collect(),
-        }
+        record_of(&self.started, &mut self.states, epoch).unwrap()
     }
 
     fn checkpoint(&mut self) -> Epoch {
@@ -443,9 +452,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-type Model = BTreeMap<u8, (Vec<u8>, u64, Vec<Vec<u8>>)>;
+pub(super) type Model = BTreeMap<u8, (Vec<u8>, u64, Vec<Vec<u8>>)>;
 
-fn models_of(states: &[State]) -> Vec<Model> {
+pub(super) fn models_of(states: &[State]) -> Vec<Model> {
     let read = |state: &State| {
         let mut model = Model::new();
         for key in 0..3 {
