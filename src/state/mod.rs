@@ -19,8 +19,8 @@
 //! - **T4** A failed append changes nothing: the same snapshot may be tried again.
 //! - **T5** Nothing new, nothing appended, unless old entries are being rewritten.
 //!
-//! Read [`entry`] for the bytes, [`index`] for what is in memory, [`restore`] for the way back, and
-//! [`handle`] for what a task does with it.
+//! Read `entry` for the bytes, `index` for what is in memory, `restore` for the way back, and `handle` for
+//! what a task does with it.
 
 mod backend;
 mod compact;

@@ -341,3 +341,14 @@ fn an_item_that_is_not_there_is_named_in_the_error() {
     let error = state.item(b"rows\x00", 3).unwrap_err();
     assert!(error.to_string().contains("sink: list `rows\\x00` has no item 3"), "{error}");
 }
+
+#[test]
+fn states_move_between_threads_and_readers_are_shared_by_them() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync + Clone>() {}
+    moves::<State>();
+    moves::<StateBackend>();
+    is_shared::<crate::state::StateReader>();
+    is_shared::<crate::state::ItemRef>();
+    is_shared::<crate::state::StateView>();
+}
