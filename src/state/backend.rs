@@ -15,7 +15,6 @@ use crate::state::entry::Found;
 use crate::state::handle::State;
 use crate::state::index::Index;
 use crate::state::index::Place;
-use crate::state::journal::Appended;
 use crate::state::journal::Journal;
 use crate::state::journal::JournalError;
 use crate::state::journal::JournalReader;
@@ -25,6 +24,7 @@ use crate::state::view::StateView;
 use crate::state::void::Voids;
 use crate::stream::Lsn;
 use crate::stream::TaskId;
+use crate::wal::Appended;
 
 /// How the state treats its log.
 #[derive(Debug, Clone, PartialEq, Eq)]

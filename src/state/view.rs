@@ -53,6 +53,15 @@ impl StateView {
         self.index.item(&self.from(), list, index)
     }
 
+    /// As [`crate::state::State::items`].
+    pub fn items<'s>(
+        &'s self,
+        list: &[u8],
+        from: u64,
+    ) -> impl Iterator<Item = Result<(u64, Vec<u8>)>> + use<'s> {
+        self.index.items(self.from(), list, from)
+    }
+
     /// Bytes of the log that the state needs.
     pub fn live_bytes(&self) -> u64 {
         self.index.live_bytes
