@@ -43,6 +43,8 @@ pub(super) struct Spares {
     /// Length of the segments that the log makes.
     bytes: u64,
     state: Mutex<State>,
+    /// Held while a file is made, so that nobody who takes a ready one waits for that.
+    making: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,15 @@ struct State {
     /// The number of the next name.
     next: u64,
     closed: bool,
+}
+
+impl State {
+    /// A number that no spare has had.
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
 }
 
 /// A segment file without a header yet.
@@ -78,7 +89,7 @@ impl Spares {
         }
         let next = found.iter().max().map_or(1, |max| max.saturating_add(1));
         let state = Mutex::new(State { ready, next, closed: false });
-        Ok(Self { folder: folder.clone(), bytes, state })
+        Ok(Self { folder: folder.clone(), bytes, state, making: Mutex::new(()) })
     }
 
     /// How many are ready.
@@ -92,12 +103,17 @@ impl Spares {
     ///
     /// [`WalError::NoSpace`] leaves everything as it was; anything else is a reason to stop.
     pub(super) fn ensure(&self, count: usize) -> Result<(), WalError> {
-        let mut state = lock(&self.state);
-        while state.ready.len() < count && !state.closed {
-            let number = state.next;
-            state.next += 1;
-            let blank = self.make(number, self.bytes)?;
-            state.ready.push_back(blank);
+        let _making = lock(&self.making);
+        loop {
+            let number = {
+                let mut state = lock(&self.state);
+                if state.ready.len() >= count || state.closed {
+                    break;
+                }
+                state.number()
+            };
+            let spare = self.make(number, self.bytes)?;
+            lock(&self.state).ready.push_back(spare);
         }
         Ok(())
     }
@@ -113,12 +129,13 @@ impl Spares {
     /// Makes nothing any more, and waits for what is being made: its names would get in the way of the next opening.
     pub(super) fn close(&self) {
         lock(&self.state).closed = true;
+        drop(lock(&self.making));
     }
 
     /// A spare that is ready, opened; `None` when there is none.
     pub(super) fn take(&self) -> Result<Option<Blank>, WalError> {
         let Some(path) = lock(&self.state).ready.pop_front() else { return Ok(None) };
-        self.open_blank(path, self.bytes).map(Some)
+        open_blank(&self.folder, path, self.bytes).map(Some)
     }
 
     /// A blank of `bytes`, ready or made now.
@@ -128,13 +145,9 @@ impl Spares {
         {
             return Ok(blank);
         }
-        let path = {
-            let mut state = lock(&self.state);
-            let number = state.next;
-            state.next += 1;
-            self.make(number, bytes)?
-        };
-        self.open_blank(path, bytes)
+        let number = lock(&self.state).number();
+        let path = self.make(number, bytes)?;
+        open_blank(&self.folder, path, bytes)
     }
 
     /// Takes over the file at `path`, a segment that the manifest no longer names (W7) and nobody reads.
@@ -144,33 +157,10 @@ impl Spares {
             drop(state);
             return self.folder.remove(path);
         }
-        let spare = self.folder.spare(state.next);
-        state.next += 1;
+        let spare = self.folder.spare(state.number());
         self.folder.rename(path, &spare)?;
         state.ready.push_back(spare);
         Ok(())
-    }
-
-    fn open_blank(&self, path: PathBuf, bytes: u64) -> Result<Blank, WalError> {
-        let failed = |what, source| io_error(what, &path, source);
-        let file =
-            self.folder.disk.open(&path, OpenMode::ReadWrite).map_err(|source| failed("open", source))?;
-        let zeroed =
-            read_header_bytes(&*file).map_err(|source| failed("read", source))?.iter().all(|byte| *byte == 0);
-        // Reserved once more: the file may have been copied here, with holes, by somebody else.
-        let region = match file.reserve(bytes) {
-            Ok(()) => match file.map(bytes) {
-                Ok(region) => Some(region),
-                Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
-                Err(error) => return Err(failed("map", error)),
-            },
-            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
-            Err(error) if is_full(&error) => {
-                return Err(WalError::NoSpace { path: path.clone(), bytes, source: error });
-            }
-            Err(error) => return Err(failed("reserve", error)),
-        };
-        Ok(Blank { path, file, region, bytes, zeroed })
     }
 
     /// Makes `spare-<number>`.
@@ -208,4 +198,26 @@ impl Spares {
         }
         file.sync().map_err(|source| failed("sync", source))
     }
+}
+
+/// Opens the file at `path`, of `bytes`, to be written.
+pub(super) fn open_blank(folder: &Folder, path: PathBuf, bytes: u64) -> Result<Blank, WalError> {
+    let failed = |what, source| io_error(what, &path, source);
+    let file = folder.disk.open(&path, OpenMode::ReadWrite).map_err(|source| failed("open", source))?;
+    let zeroed =
+        read_header_bytes(&*file).map_err(|source| failed("read", source))?.iter().all(|byte| *byte == 0);
+    // Reserved once more: the file may have been copied here, with holes, by somebody else.
+    let region = match file.reserve(bytes) {
+        Ok(()) => match file.map(bytes) {
+            Ok(region) => Some(region),
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+            Err(error) => return Err(failed("map", error)),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+        Err(error) if is_full(&error) => {
+            return Err(WalError::NoSpace { path: path.clone(), bytes, source: error });
+        }
+        Err(error) => return Err(failed("reserve", error)),
+    };
+    Ok(Blank { path, file, region, bytes, zeroed })
 }
