@@ -296,7 +296,7 @@ async fn a_file_begun_under_other_settings_is_finished_under_them() {
 async fn lines_land_too() {
     let disk = disk();
     let mut kept = Kept::default();
-    let lines = FileSinkSettings { format: PartFormat::Ndjson, ..settings() };
+    let lines = FileSinkSettings { format: PartFormat::Ndjson(LineSettings::default()), ..settings() };
     for _ in 0..3 {
         let mut run = kept.start(&lines, &no_buckets(), &doors(&disk)).await.unwrap();
         run.write(5_000, two).await.unwrap();
