@@ -168,6 +168,9 @@ impl FileWriter {
             let exists = matches!(verdict, Verdict::Cut { .. });
             let file = Arc::new(PartFile::new(disk, path, exists));
             if let Verdict::Cut { to } = verdict {
+                // A file of which nothing is recorded may have been made by a process that was killed
+                // before it synced the folder (P3).
+                writer.made |= to == 0;
                 let victims = writer.descriptors.used(&file);
                 let cut = Arc::clone(&file);
                 let job = move || {
