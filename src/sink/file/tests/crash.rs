@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::format::parquet::Codec;
 use crate::testing::CrashModel;
 use crate::testing::StepKind;
 use crate::testing::is_simulated_crash;
@@ -14,7 +15,11 @@ const ROWS: u64 = 66;
 /// Small row groups, rolls, and a memory limit that spills between barriers.
 fn small() -> FileSinkSettings {
     FileSinkSettings {
-        format: PartFormat::Parquet(ParquetSettings { row_group_rows: 8, ..ParquetSettings::default() }),
+        format: PartFormat::Parquet(ParquetSettings {
+            row_group_rows: 8,
+            compression: Codec::None,
+            ..ParquetSettings::default()
+        }),
         roll: RollingPolicy { rows_min: Some(20), ..RollingPolicy::at_end() },
         memory_bytes: 6_000,
         ..settings()
@@ -58,21 +63,6 @@ fn check_acknowledged(kept: &Kept, disk: &CrashDisk, context: &str) {
     assert!(lost.is_empty(), "{context}: {lost:?} was reported as committed; {}", disk.dump());
 }
 
-#[derive(Debug, Clone, Copy)]
-enum When {
-    Before,
-    Midway,
-    After,
-}
-
-fn arm(disk: &CrashDisk, step: usize, when: When) {
-    match when {
-        When::Before => disk.crash_at(step),
-        When::Midway => disk.crash_midway(step),
-        When::After => disk.crash_after(step),
-    }
-}
-
 /// Runs until a crash, and gives the disk that it leaves; `None` when the job ended before.
 async fn until_crash(
     kept: &mut Kept,
@@ -108,22 +98,27 @@ async fn a_crash_at_any_step_loses_no_row_and_leaves_nothing() {
     }
     let models = [CrashModel::LoseUnsynced, CrashModel::AnySubset, CrashModel::ProcessOnly];
     let mut crashes = 0;
-    for step in 0..steps.len() {
-        for when in [When::Before, When::Midway, When::After] {
-            if matches!(when, When::Midway) && steps[step].kind != Write {
+    // A crash after a step leaves what one before the next step does.
+    for (number, step) in steps.iter().enumerate() {
+        for midway in [false, true] {
+            if midway && step.kind != Write {
                 continue;
             }
             for model in models {
-                let context = format!("{when:?} step {step} ({:?}), {model:?}", steps[step]);
-                let seed = step as u64;
+                let context = format!("step {number} ({step:?}), midway {midway}, {model:?}");
+                let seed = number as u64;
                 let disk = disk();
-                arm(&disk, step, when);
+                if midway {
+                    disk.crash_midway(number)
+                } else {
+                    disk.crash_at(number)
+                }
                 let mut kept = Kept::default();
                 let mut disk = until_crash(&mut kept, &disk, model, seed, &context).await.expect("a crash");
                 crashes += 1;
                 if model == CrashModel::ProcessOnly {
                     // P5: the process is killed first, power is lost later, wherever the next start is then.
-                    disk.crash_at(step % 23);
+                    disk.crash_at(number % 23);
                     let lose = CrashModel::LoseUnsynced;
                     if let Some(after) = until_crash(&mut kept, &disk, lose, seed, &context).await {
                         disk = after;
@@ -145,8 +140,8 @@ async fn a_second_crash_during_recovery_loses_no_row() {
     let undisturbed = disk();
     drive(&mut Kept::default(), &undisturbed, 0).await.unwrap();
     let mut crashes = 0;
-    // Every third step; the recovery's first twelve steps: it rarely has more.
-    for step in (0..undisturbed.step_count()).step_by(3) {
+    // Every fourth step; the recovery's first twelve steps: it rarely has more.
+    for step in (0..undisturbed.step_count()).step_by(4) {
         for second in 0..12 {
             let model =
                 if (step + second) % 2 == 0 { CrashModel::LoseUnsynced } else { CrashModel::AnySubset };

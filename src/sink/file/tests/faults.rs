@@ -312,7 +312,8 @@ async fn a_full_log_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_not_as_recorded_is_refused_before_anything_changes() {
-    let damage: [(&str, fn(Vec<u8>) -> Vec<u8>); 3] = [
+    type Damage = fn(Vec<u8>) -> Vec<u8>;
+    let damage: [(&str, Damage); 3] = [
         ("were acknowledged", |mut bytes| {
             bytes.truncate(bytes.len() / 2);
             bytes
