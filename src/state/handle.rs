@@ -339,7 +339,7 @@ impl State {
     ///
     /// With no changes nothing is appended (T5). A log that is large and mostly dead makes it rewrite
     /// some of the oldest entries as well: as many bytes as the log grew by since the last snapshot, or
-    /// 1 MiB.
+    /// [`StateSettings::rewrite_bytes_min`].
     ///
     /// # Errors
     ///

@@ -44,7 +44,10 @@ pub(super) fn job(lineage: u32) -> JobStart {
 }
 
 pub(super) fn small() -> CheckpointSettings {
-    CheckpointSettings { retain: 2, state: StateSettings { rewrite_log_bytes_min: 3000 } }
+    CheckpointSettings {
+        retain: 2,
+        state: StateSettings { rewrite_log_bytes_min: 3000, rewrite_bytes_min: 1 },
+    }
 }
 
 fn open(journal: &MemoryJournal) -> CheckpointStore {
