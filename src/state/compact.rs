@@ -99,7 +99,7 @@ impl State {
                 let Some(value) = self.index.values.get(key) else { return Ok(None) };
                 match value.inline() {
                     Some(value) => Entry::Put { key, value }.encode(self.number),
-                    None => Entry::Put { key, value: &self.from().value(lsn, key)? }.encode(self.number),
+                    None => Entry::Put { key, value: &self.entries().value(lsn, key)? }.encode(self.number),
                 }
             }
             Target::Chunk(list, first) => return self.chunk_again(list, *first, may),
@@ -128,7 +128,7 @@ impl State {
             if !old.is_empty() && (large || sum > CHUNK_BYTES_MAX as u64 || !may(place)) {
                 break;
             }
-            let all = self.from().chunk(place.lsn, list, found.life, *at, *count)?;
+            let all = self.entries().chunk(place.lsn, list, found.life, *at, *count)?;
             let live = (*at..).zip(all).filter(|(index, _)| *index >= begin);
             items.extend(live.map(|(_, item)| item));
             old.push(place.lsn);
