@@ -349,7 +349,10 @@ proptest! {
                 bytes.copy_within(source..source + len, to);
             }
         });
-        prop_assert_ne!(outcome(&changed, &expected[..20.max(expected.len() - 1)], "garbage"), Outcome::Refused);
+        let (wal, _) = try_open(&changed).unwrap();
+        let found = all(&wal);
+        let acknowledged = &expected[..expected.len() - 1];
+        prop_assert!(found == acknowledged || found == expected, "something else was delivered");
     }
 
     #[test]
