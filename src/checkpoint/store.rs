@@ -345,12 +345,11 @@ impl CheckpointStore {
                 ),
             ));
         }
-        if let Some(newest) = inner.history.newest()
-            && newest.record.epoch >= record.epoch
-        {
+        let newest = inner.history.newest().map_or(Epoch(0), |newest| newest.record.epoch);
+        if newest >= record.epoch {
             return Err(Error::usage(format!(
-                "checkpoint {} comes after checkpoint {}",
-                record.epoch, newest.record.epoch
+                "checkpoint {} cannot follow checkpoint {newest}; the first is 1",
+                record.epoch
             )));
         }
         if !record.tasks.keys().eq(tasks.iter().collect::<BTreeSet<_>>()) {

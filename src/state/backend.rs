@@ -31,16 +31,24 @@ use crate::wal::Appended;
 pub struct StateSettings {
     /// Old entries are rewritten, so that segments can be given up, only while the log has more bytes.
     pub rewrite_log_bytes_min: u64,
+    /// While that is so, at least this much is rewritten by each snapshot of a task that holds the log back:
+    /// one that logs little must not hold it back for long.
+    pub rewrite_bytes_min: u64,
 }
 
 impl StateSettings {
     /// 128 MiB: two segments of the default size; below, rewriting could not give one up.
     pub const REWRITE_LOG_BYTES_MIN: u64 = 128 << 20;
+    /// 1 MiB: some milliseconds of a snapshot.
+    pub const REWRITE_BYTES_MIN: u64 = 1 << 20;
 }
 
 impl Default for StateSettings {
     fn default() -> Self {
-        Self { rewrite_log_bytes_min: Self::REWRITE_LOG_BYTES_MIN }
+        Self {
+            rewrite_log_bytes_min: Self::REWRITE_LOG_BYTES_MIN,
+            rewrite_bytes_min: Self::REWRITE_BYTES_MIN,
+        }
     }
 }
 

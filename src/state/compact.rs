@@ -25,10 +25,6 @@ use crate::state::index::Value;
 use crate::state::journal::JournalError;
 use crate::stream::Lsn;
 
-/// Rewritten per snapshot at least, while it is due: a task that logs little must not hold back the log of
-/// all others for long.
-const REWRITE_BYTES_MIN: u64 = 1 << 20;
-
 /// An entry that takes the place of older ones.
 struct Again {
     /// The older ones.
@@ -48,7 +44,7 @@ impl State {
     pub(super) fn rewrite(&mut self) -> Result<()> {
         let Some(below) = self.shared.rewrite_below() else { return Ok(()) };
         let growth = self.shared.journal.end().0.saturating_sub(self.seen.0);
-        let mut budget = growth.max(REWRITE_BYTES_MIN);
+        let mut budget = growth.max(self.shared.settings.rewrite_bytes_min);
         while budget > 0 {
             let frame = self.oldest_again(below, budget.min(FRAME_BYTES_MAX as u64))?;
             if frame.is_empty() {
@@ -103,7 +99,7 @@ impl State {
                 let Some(value) = self.index.values.get(key) else { return Ok(None) };
                 match value.inline() {
                     Some(value) => Entry::Put { key, value }.encode(self.number),
-                    None => Entry::Put { key, value: &self.from().value(lsn, key)? }.encode(self.number),
+                    None => Entry::Put { key, value: &self.entries().value(lsn, key)? }.encode(self.number),
                 }
             }
             Target::Chunk(list, first) => return self.chunk_again(list, *first, may),
@@ -132,7 +128,7 @@ impl State {
             if !old.is_empty() && (large || sum > CHUNK_BYTES_MAX as u64 || !may(place)) {
                 break;
             }
-            let all = self.from().chunk(place.lsn, list, found.life, *at, *count)?;
+            let all = self.entries().chunk(place.lsn, list, found.life, *at, *count)?;
             let live = (*at..).zip(all).filter(|(index, _)| *index >= begin);
             items.extend(live.map(|(_, item)| item));
             old.push(place.lsn);

@@ -26,7 +26,7 @@ use crate::state::backend::restore;
 use crate::state::entry::Entry;
 use crate::state::entry::Items;
 use crate::state::index::Chunk;
-use crate::state::index::From;
+use crate::state::index::EntryReader;
 use crate::state::index::Index;
 use crate::state::index::List;
 use crate::state::index::Name;
@@ -159,7 +159,7 @@ impl State {
     ///
     /// [`crate::ErrorKind::Damage`] when the log does not verify there.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.index.get(&self.from(), key)
+        self.index.get(&self.entries(), key)
     }
 
     /// Gives `key` the value; it stays in memory until the snapshot. The value it already has costs
@@ -222,7 +222,7 @@ impl State {
             logged = lsn.map(|lsn| Place { lsn, bytes: entry.len() as u64 });
             self.appended_bytes += entry.len() as u64;
         }
-        self.index.next_life = self.index.next_life.max(life + 1);
+        self.index.next_life = self.index.next_life.max(life.saturating_add(1));
         let found = self.index.lists.entry(Arc::clone(&name)).or_insert_with(|| List::new(life, 0));
         found.next = index + 1;
         let waiting = self.changed_lists.entry(Arc::clone(&name)).or_default();
@@ -258,7 +258,7 @@ impl State {
     /// [`crate::ErrorKind::Fatal`] when there is no such item, [`crate::ErrorKind::Damage`] when the log
     /// does not verify there.
     pub fn item(&self, list: &[u8], index: u64) -> Result<Vec<u8>> {
-        self.index.item(&self.from(), list, index)
+        self.index.item(&self.entries(), list, index)
     }
 
     /// The items of `list` from `from` on, with their indices, in order: cheaper than one by one, since small
@@ -268,7 +268,7 @@ impl State {
         list: &[u8],
         from: u64,
     ) -> impl Iterator<Item = Result<(u64, Vec<u8>)>> + use<'s> {
-        self.index.items(self.from(), list, from)
+        self.index.items(self.entries(), list, from)
     }
 
     /// Removes the items of `list` below `index`, which is absolute (P15). At most all that there are.
@@ -339,7 +339,7 @@ impl State {
     ///
     /// With no changes nothing is appended (T5). A log that is large and mostly dead makes it rewrite
     /// some of the oldest entries as well: as many bytes as the log grew by since the last snapshot, or
-    /// 1 MiB.
+    /// [`StateSettings::rewrite_bytes_min`].
     ///
     /// # Errors
     ///
@@ -373,8 +373,8 @@ impl State {
         }
     }
 
-    pub(super) fn from(&self) -> From<'_> {
-        From { journal: &*self.shared.journal, task: &self.task, number: self.number }
+    pub(super) fn entries(&self) -> EntryReader<'_> {
+        EntryReader { journal: &*self.shared.journal, task: &self.task, number: self.number }
     }
 
     /// Takes note that the value of `name`, so far `old`, has changed.

@@ -226,31 +226,31 @@ impl Index {
     }
 
     /// The value of `key`.
-    pub(super) fn get(&self, from: &From<'_>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(super) fn get(&self, reader: &EntryReader<'_>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.values.get(key) {
             None => Ok(None),
             Some(Value::Waiting(bytes) | Value::Small(bytes, _)) => Ok(Some(bytes.to_vec())),
-            Some(Value::Large(place)) => from.value(place.lsn, key).map(Some),
+            Some(Value::Large(place)) => reader.value(place.lsn, key).map(Some),
         }
     }
 
     /// The item of `list` at `index`.
-    pub(super) fn item(&self, from: &From<'_>, list: &[u8], index: u64) -> Result<Vec<u8>> {
+    pub(super) fn item(&self, reader: &EntryReader<'_>, list: &[u8], index: u64) -> Result<Vec<u8>> {
         let found = self.lists.get(list).and_then(|found| Some((found.life, found.chunk(index)?)));
         match found {
             Some((_, (first, Chunk::Waiting(waiting)))) => match nth(&waiting.items, index - first) {
                 Some(bytes) => Ok(bytes.to_vec()),
-                None => Err(self.no_such_item(from.task, list, index)),
+                None => Err(self.no_such_item(reader.task, list, index)),
             },
-            Some((life, (_, Chunk::Logged(_, place)))) => from.item(place.lsn, list, life, index),
-            None => Err(self.no_such_item(from.task, list, index)),
+            Some((life, (_, Chunk::Logged(_, place)))) => reader.item(place.lsn, list, life, index),
+            None => Err(self.no_such_item(reader.task, list, index)),
         }
     }
 
     /// The items of `list` from `least` on with their indices; each entry of the log is read once.
     pub(super) fn items<'s>(
         &'s self,
-        from: From<'s>,
+        reader: EntryReader<'s>,
         list: &[u8],
         least: u64,
     ) -> impl Iterator<Item = Result<(u64, Vec<u8>)>> + use<'s> {
@@ -263,7 +263,7 @@ impl Index {
         chunks.flat_map(move |(name, life, least, first, chunk)| {
             let all = match chunk {
                 Chunk::Waiting(waiting) => Ok(waiting.items.iter().map(|item| item.to_vec()).collect()),
-                Chunk::Logged(count, place) => from.chunk(place.lsn, name, life, first, *count),
+                Chunk::Logged(count, place) => reader.chunk(place.lsn, name, life, first, *count),
             };
             let (items, failed) = match all {
                 Ok(items) => (items, None),
@@ -286,7 +286,7 @@ impl Index {
 
 /// Where entries of one task are read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct From<'a> {
+pub(super) struct EntryReader<'a> {
     /// The log.
     pub journal: &'a dyn JournalReader,
     /// The task.
@@ -295,7 +295,7 @@ pub(super) struct From<'a> {
     pub number: u32,
 }
 
-impl From<'_> {
+impl EntryReader<'_> {
     /// Reads the value of `key` at `at`, and makes sure that it is the one.
     pub(super) fn value(&self, at: Lsn, key: &[u8]) -> Result<Vec<u8>> {
         let mut bytes = self.journal.read(at)?;

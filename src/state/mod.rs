@@ -22,20 +22,25 @@
 //! Read `entry` for the bytes, `index` for what is in memory, `restore` for the way back, and `handle` for
 //! what a task does with it.
 
-mod backend;
-mod compact;
-mod entry;
-mod handle;
-mod index;
 mod journal;
 mod logged;
 mod memory;
-mod reader;
+
+mod entry;
+mod void;
+
+mod index;
 mod restore;
+
+mod backend;
+mod handle;
+
+mod compact;
+mod reader;
+mod view;
+
 #[cfg(test)]
 mod tests;
-mod view;
-mod void;
 
 pub use backend::PlannedTask;
 pub use backend::RestorePlan;

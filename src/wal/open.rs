@@ -164,7 +164,7 @@ fn go_on(
         manifest.write(folder, state)?;
     }
     if let Some(Segment { path, header, .. }) = segments.pop() {
-        let Blank { file, region, .. } = spares::open_blank(folder, path.clone(), header.bytes)?;
+        let Blank { file, region, .. } = spares::open_blank(folder, path.clone(), header.bytes, false)?;
         segments.push(Segment { path, header, file, region });
     }
     Ok((plan.from, plan.opened()))

@@ -29,7 +29,6 @@ use super::folder::Folder;
 use super::folder::io_error;
 use super::health::Health;
 use super::health::lock;
-use super::segment::read_header_bytes;
 
 /// Spares that are kept: the next segment, and the reserve.
 pub(super) const SPARES: usize = 2;
@@ -49,7 +48,7 @@ pub(super) struct Spares {
 
 #[derive(Debug)]
 struct State {
-    ready: VecDeque<PathBuf>,
+    ready: VecDeque<Ready>,
     /// The number of the next name.
     next: u64,
     closed: bool,
@@ -62,6 +61,15 @@ impl State {
         self.next += 1;
         number
     }
+}
+
+/// A spare that can be taken.
+#[derive(Debug)]
+struct Ready {
+    path: PathBuf,
+    /// Made by this process, and nothing else was ever written to it. Of one that was found nobody
+    /// knows: an opening may have written to it and lost some of that.
+    zeroed: bool,
 }
 
 /// A segment file without a header yet.
@@ -82,7 +90,7 @@ impl Spares {
             let path = folder.spare(*number);
             let len = folder.disk.metadata(&path).map_err(|source| io_error("look at", &path, source))?.len;
             if len == bytes && ready.len() < SPARES {
-                ready.push_back(path);
+                ready.push_back(Ready { path, zeroed: false });
             } else {
                 folder.remove(&path)?;
             }
@@ -112,8 +120,8 @@ impl Spares {
                 }
                 state.number()
             };
-            let spare = self.make(number, self.bytes)?;
-            lock(&self.state).ready.push_back(spare);
+            let path = self.make(number, self.bytes)?;
+            lock(&self.state).ready.push_back(Ready { path, zeroed: true });
         }
         Ok(())
     }
@@ -134,8 +142,8 @@ impl Spares {
 
     /// A spare that is ready, opened; `None` when there is none.
     pub(super) fn take(&self) -> Result<Option<Blank>, WalError> {
-        let Some(path) = lock(&self.state).ready.pop_front() else { return Ok(None) };
-        open_blank(&self.folder, path, self.bytes).map(Some)
+        let Some(Ready { path, zeroed }) = lock(&self.state).ready.pop_front() else { return Ok(None) };
+        open_blank(&self.folder, path, self.bytes, zeroed).map(Some)
     }
 
     /// A blank of `bytes`, ready or made now.
@@ -147,7 +155,7 @@ impl Spares {
         }
         let number = lock(&self.state).number();
         let path = self.make(number, bytes)?;
-        open_blank(&self.folder, path, bytes)
+        open_blank(&self.folder, path, bytes, true)
     }
 
     /// Takes over the file at `path`, a segment that the manifest no longer names (W7) and nobody reads.
@@ -159,7 +167,7 @@ impl Spares {
         }
         let spare = self.folder.spare(state.number());
         self.folder.rename(path, &spare)?;
-        state.ready.push_back(spare);
+        state.ready.push_back(Ready { path: spare, zeroed: false });
         Ok(())
     }
 
@@ -201,11 +209,14 @@ impl Spares {
 }
 
 /// Opens the file at `path`, of `bytes`, to be written.
-pub(super) fn open_blank(folder: &Folder, path: PathBuf, bytes: u64) -> Result<Blank, WalError> {
+pub(super) fn open_blank(
+    folder: &Folder,
+    path: PathBuf,
+    bytes: u64,
+    zeroed: bool,
+) -> Result<Blank, WalError> {
     let failed = |what, source| io_error(what, &path, source);
     let file = folder.disk.open(&path, OpenMode::ReadWrite).map_err(|source| failed("open", source))?;
-    let zeroed =
-        read_header_bytes(&*file).map_err(|source| failed("read", source))?.iter().all(|byte| *byte == 0);
     // Reserved once more: the file may have been copied here, with holes, by somebody else.
     let region = match file.reserve(bytes) {
         Ok(()) => match file.map(bytes) {

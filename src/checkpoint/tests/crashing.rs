@@ -132,17 +132,17 @@ fn sweep(model: CrashModel, stride: usize, place: impl Fn(&CrashDisk, usize)) {
 
 #[test]
 fn a_loss_of_power_before_any_step_restores_the_newest_complete_checkpoint() {
-    sweep(CrashModel::LoseUnsynced, 5, CrashDisk::crash_at);
+    sweep(CrashModel::LoseUnsynced, 11, CrashDisk::crash_at);
 }
 
 #[test]
 fn a_loss_of_power_with_any_sectors_kept_restores_the_newest_complete_checkpoint() {
-    sweep(CrashModel::AnySubset, 5, CrashDisk::crash_midway);
+    sweep(CrashModel::AnySubset, 11, CrashDisk::crash_midway);
 }
 
 #[test]
 fn the_end_of_the_process_after_any_step_restores_the_newest_complete_checkpoint() {
-    sweep(CrashModel::ProcessOnly, 5, CrashDisk::crash_after);
+    sweep(CrashModel::ProcessOnly, 11, CrashDisk::crash_after);
 }
 
 #[test]

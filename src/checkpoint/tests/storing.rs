@@ -44,7 +44,10 @@ pub(super) fn job(lineage: u32) -> JobStart {
 }
 
 pub(super) fn small() -> CheckpointSettings {
-    CheckpointSettings { retain: 2, state: StateSettings { rewrite_log_bytes_min: 3000 } }
+    CheckpointSettings {
+        retain: 2,
+        state: StateSettings { rewrite_log_bytes_min: 3000, rewrite_bytes_min: 1 },
+    }
 }
 
 fn open(journal: &MemoryJournal) -> CheckpointStore {
@@ -283,6 +286,7 @@ fn a_record_that_is_not_the_next_of_this_start_is_refused() {
     let write =
         |record| crate::Error::from(run.store.write(record, Timestamp::UNIX_EPOCH).unwrap_err()).kind();
     assert_eq!(write(CompletionRecord { epoch: Epoch(1), ..good.clone() }), ErrorKind::Usage);
+    assert_eq!(write(CompletionRecord { epoch: Epoch(0), ..good.clone() }), ErrorKind::Usage);
     assert_eq!(write(CompletionRecord { incarnation: Incarnation(7), ..good.clone() }), ErrorKind::Fenced);
     assert_eq!(write(CompletionRecord { tasks: BTreeMap::new(), ..good.clone() }), ErrorKind::Usage);
     let mut above = good.clone();

@@ -24,7 +24,7 @@ fn plan(snapshot: Option<Snapshot>, voids: Voids) -> RestorePlan {
 
 fn state_on(journal: &MemoryJournal, rewrite_log_bytes_min: u64) -> State {
     let journal: Arc<dyn Journal> = Arc::new(journal.clone());
-    let settings = StateSettings { rewrite_log_bytes_min };
+    let settings = StateSettings { rewrite_log_bytes_min, ..StateSettings::default() };
     let mut backend = StateBackend::open(journal, plan(None, Voids::default()), settings).unwrap();
     backend.take(&TaskId::new("sink")).unwrap()
 }

@@ -147,7 +147,7 @@ impl World {
             voids.prune_below(floors.min().unwrap_or(here));
         }
         let plan = self.plan(self.completed.last(), &self.voids);
-        let settings = StateSettings { rewrite_log_bytes_min: 3000 };
+        let settings = StateSettings { rewrite_log_bytes_min: 3000, rewrite_bytes_min: 1 };
         let journal: Arc<dyn Journal> = Arc::new(self.journal.clone());
         let mut backend = StateBackend::open(journal, plan, settings).unwrap();
         self.states = TASKS.iter().map(|name| backend.take(&TaskId::new(*name)).unwrap()).collect();
