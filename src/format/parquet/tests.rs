@@ -146,6 +146,18 @@ fn every_type_comes_back_as_it_was_written() {
 }
 
 #[test]
+fn only_the_named_columns_have_a_bloom_filter() {
+    let schema = small();
+    let groups = [vec![sample::batch(&schema, 1, 100)]];
+    for (names, expected) in [(vec![], [false, false]), (vec!["name".to_owned()], [false, true])] {
+        let settings = ParquetSettings { bloom_filters: names, ..ParquetSettings::default() };
+        let (metadata, _) = read(with_crashes(&schema, &settings, &groups));
+        let columns = metadata.row_group(0).columns();
+        assert_eq!(columns.iter().map(|c| c.bloom_filter_offset().is_some()).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
 fn a_thousand_row_groups_make_one_file() {
     let schema = small();
     let settings =
