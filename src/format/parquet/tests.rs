@@ -182,8 +182,9 @@ fn a_file_without_rows_is_a_valid_file() {
 
 #[test]
 fn columns_encoded_apart_give_the_same_row_group() {
-    let (schema, settings) = (sample::schema(), ParquetSettings::default());
-    let batch = sample::batch(&schema, 5, 70_000);
+    let schema = Arc::new(sample::schema().project(&[4, 11, 24, 27]).unwrap());
+    let settings = ParquetSettings::default();
+    let batch = sample::batch(&schema, 5, SLICE_ROWS + 1000);
     let mut encoder = RowGroupEncoder::new(&schema, &settings, 77).unwrap();
     encoder.write(&batch).unwrap();
     let apart = columns(&schema, &settings).unwrap().into_iter().zip(batch.columns()).rev();
@@ -198,9 +199,9 @@ fn columns_encoded_apart_give_the_same_row_group() {
 }
 
 #[test]
-fn an_offset_of_terabytes_costs_no_time_and_is_kept_exactly() {
+fn an_offset_of_many_gigabytes_is_kept_exactly() {
     let (schema, settings) = (small(), ParquetSettings::default());
-    let offset = 5 << 40;
+    let offset = 40 << 30;
     let mut encoder = RowGroupEncoder::new(&schema, &settings, offset).unwrap();
     encoder.write(&sample::batch(&schema, 1, 10)).unwrap();
     let group = encoder.finish().unwrap();
