@@ -3,5 +3,6 @@
 
 mod cli;
 mod crash_sweep;
+mod log_bytes;
 mod readers;
 mod support;
