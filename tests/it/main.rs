@@ -2,5 +2,10 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at the machine itself, beside the doors")]
 
 mod cli;
+mod job;
+mod kill;
+mod one_file;
+mod quickstart;
 mod readers;
+mod signals;
 mod support;
