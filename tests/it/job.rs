@@ -14,6 +14,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
@@ -34,7 +36,7 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 /// A folder with `pipeline.toml`, the input in `in/`, the table `out/x`, dead letters in `out/bad` and the
 /// state in `state/`.
 pub struct Site {
-    _guard: Option<tempfile::TempDir>,
+    _guard: tempfile::TempDir,
     pub root: PathBuf,
 }
 
@@ -64,15 +66,6 @@ impl Site {
     /// A new one with this pipeline file.
     pub fn new(pipeline: &str) -> Self {
         let (guard, root) = support::folder();
-        Self::with(Some(guard), root, pipeline)
-    }
-
-    /// One in the folder `root`, which somebody else removes.
-    pub fn at(root: &Path, pipeline: &str) -> Self {
-        Self::with(None, root.to_owned(), pipeline)
-    }
-
-    fn with(guard: Option<tempfile::TempDir>, root: PathBuf, pipeline: &str) -> Self {
         fs::create_dir_all(root.join("in")).unwrap();
         let site = Self { _guard: guard, root };
         site.set_pipeline(pipeline);
@@ -193,7 +186,11 @@ impl Site {
                 .iter()
                 .filter(|(id, count)| **count > 1 || wanted.binary_search(id).is_err())
                 .collect();
-            panic!("{} ids of {}; missing {missing:?}; repeated or foreign {others:?}", found.len(), ids.len());
+            panic!(
+                "{} ids of {}; missing {missing:?}; repeated or foreign {others:?}",
+                found.len(),
+                ids.len()
+            );
         }
         assert_eq!(self.staged(), Vec::<PathBuf>::new(), "left in staging");
         if let Some(read) = support::read_output(&self.table(), "parquet", "id") {
@@ -213,10 +210,20 @@ impl Site {
     }
 }
 
+impl Said {
+    fn lines(&self) -> MutexGuard<'_, (Vec<String>, bool)> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Running {
     /// Starts `command`, which logs JSON, all of it.
     pub fn start(mut command: Command) -> Self {
-        command.env("ALLUVIUM_LOG", "debug").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .env("ALLUVIUM_LOG", "debug")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let lines = BufReader::new(child.stderr.take().expect("it is piped"));
         let said = Arc::new(Said::default());
@@ -224,10 +231,10 @@ impl Running {
         let listening = std::thread::spawn(move || {
             // Bytes, since a line may quote input that is not UTF-8; an error is the end as well.
             for line in lines.split(b'\n').map_while(Result::ok) {
-                heard.lines.lock().unwrap().0.push(String::from_utf8_lossy(&line).into_owned());
+                heard.lines().0.push(String::from_utf8_lossy(&line).into_owned());
                 heard.more.notify_all();
             }
-            heard.lines.lock().unwrap().1 = true;
+            heard.lines().1 = true;
             heard.more.notify_all();
         });
         Self { child, said, listening: Some(listening) }
@@ -237,9 +244,13 @@ impl Running {
         self.child.id()
     }
 
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Everything said so far.
     pub fn said(&self) -> Vec<String> {
-        self.said.lines.lock().unwrap().0.clone()
+        self.said.lines().0.clone()
     }
 
     /// How often `message` was logged so far.
@@ -251,7 +262,7 @@ impl Running {
     #[track_caller]
     pub fn saw(&self, message: &str, times: usize) -> bool {
         let deadline = Instant::now() + PATIENCE;
-        let mut lines = self.said.lines.lock().unwrap();
+        let mut lines = self.said.lines();
         let (mut looked, mut seen) = (0, 0);
         loop {
             seen += count(&lines.0[looked..], message);
@@ -264,7 +275,7 @@ impl Running {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "{times} times {message:?} were not logged:\n{}", tail(&lines.0));
-            lines = self.said.more.wait_timeout(lines, left).unwrap().0;
+            lines = self.said.more.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -396,7 +407,8 @@ fn ids_in(path: &Path) -> Vec<i64> {
 /// What DuckDB answers to `query`, row by row. None, said aloud, where Python is not set up.
 #[track_caller]
 pub fn duckdb(folder: &Path, query: &str) -> Option<Vec<Vec<Value>>> {
-    const SCRIPT: &str = "import duckdb, json, sys\nprint(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))";
+    const SCRIPT: &str =
+        "import duckdb, json, sys\nprint(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))";
     python(folder, SCRIPT, &[query])
 }
 
@@ -407,7 +419,8 @@ pub fn python<T: serde::de::DeserializeOwned>(folder: &Path, script: &str, argum
         support::skip("DuckDB and pyarrow are not set up: run scripts/setup-tests");
         return None;
     };
-    let output = Command::new(python).current_dir(folder).arg("-c").arg(script).args(arguments).output().unwrap();
+    let output =
+        Command::new(python).current_dir(folder).arg("-c").arg(script).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {said}");
     Some(serde_json::from_slice(&output.stdout).expect("the script prints JSON"))

@@ -35,7 +35,7 @@ type = "file"
 path = "out/x"
 format = "parquet"
 partition_by = ["kind={kind}"]
-roll = { rows = 400, age = "1h", inactivity = "1h" }
+roll = { rows = 100, age = "1h", inactivity = "1h" }
 parquet = { row_group_rows = 64 }
 [checkpoint]
 interval = "100ms"
@@ -85,9 +85,12 @@ fn input(lines: i64, chance: &mut Chance) -> Input {
 }
 
 fn phase(ended: &Ended) -> &'static str {
-    let last = ended.said.iter().rev().filter_map(|line| message(line)).find_map(|said| {
-        PHASES.iter().find(|(message, _)| *message == said).map(|(_, phase)| *phase)
-    });
+    let last = ended
+        .said
+        .iter()
+        .rev()
+        .filter_map(|line| message(line))
+        .find_map(|said| PHASES.iter().find(|(message, _)| *message == said).map(|(_, phase)| *phase));
     last.unwrap_or("starting")
 }
 
@@ -148,7 +151,9 @@ fn twenty_five_kills_lose_and_repeat_nothing() {
         ended.store(true, Ordering::Relaxed);
         feeding.join().unwrap()
     });
-    tell(&format!("{KILLS} kills, {after_checkpoint} after a completed checkpoint of their run, {checkpoints} checkpoints, by phase:"));
+    tell(&format!(
+        "{KILLS} kills, {after_checkpoint} after a completed checkpoint of their run, {checkpoints} checkpoints, by phase:"
+    ));
     for (phase, kills) in &phases {
         tell(&format!("  {phase:30} {kills:3} {}", "#".repeat(*kills)));
     }
@@ -169,12 +174,21 @@ fn twenty_five_kills_lose_and_repeat_nothing() {
     let broken: Vec<_> = input.broken.iter().filter(|(position, _)| *position < written).collect();
     site.assert_landed_once(&ids);
     let letters = site.dead_letters();
-    let found: Vec<_> = letters.iter().map(|letter| (letter["position"].as_u64(), letter["raw"].as_str())).collect();
+    let found: Vec<_> =
+        letters.iter().map(|letter| (letter["position"].as_u64(), letter["raw"].as_str())).collect();
     let wanted: Vec<_> = broken.iter().map(|(position, raw)| (Some(*position), Some(raw.as_str()))).collect();
     assert_eq!(found, wanted);
     assert!(letters.iter().all(|letter| letter["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
     if let Some(read) = support::read_output(&site.letters(), "ndjson", "position") {
-        assert_eq!((&read["rows"], &read["distinct"]), (&Value::from(broken.len()), &Value::from(broken.len())));
+        assert_eq!(
+            (&read["rows"], &read["distinct"]),
+            (&Value::from(broken.len()), &Value::from(broken.len()))
+        );
     }
-    tell(&format!("{} rows, {} dead letters, {:.1} s", ids.len(), broken.len(), started.elapsed().as_secs_f64()));
+    tell(&format!(
+        "{} rows, {} dead letters, {:.1} s",
+        ids.len(),
+        broken.len(),
+        started.elapsed().as_secs_f64()
+    ));
 }

@@ -34,7 +34,8 @@ const ROWS: i64 = 110_000;
 const KILLS: usize = 6;
 
 fn lines(ids: std::ops::Range<i64>) -> String {
-    let line = |id| format!("{{\"id\":{id},\"name\":\"event {}\",\"price\":{}.25}}\n", id * 7919 % 1009, id % 500);
+    let line =
+        |id| format!("{{\"id\":{id},\"name\":\"event {}\",\"price\":{}.25}}\n", id * 7919 % 1009, id % 500);
     ids.map(line).collect()
 }
 

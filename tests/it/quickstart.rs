@@ -82,9 +82,11 @@ fn the_first_command_of_the_readme_lands_the_quick_start() {
     assert_eq!((&read["rows"], &read["distinct"]), (&expected["landed"], &expected["landed"]));
     // The README's own query, and the days as columns, with no options.
     let readme = fs::read_to_string(support::repository("README.md")).unwrap();
-    let query = readme.lines().find_map(|line| line.trim().strip_prefix("duckdb -c ")).unwrap().trim_matches('"');
+    let query =
+        readme.lines().find_map(|line| line.trim().strip_prefix("duckdb -c ")).unwrap().trim_matches('"');
     let days = job::duckdb(&root, query).unwrap();
-    let rows = |day: &str| buckets.iter().filter(|(key, _)| key.contains(day)).map(|(_, rows)| rows).sum::<u64>();
+    let rows =
+        |day: &str| buckets.iter().filter(|(key, _)| key.contains(day)).map(|(_, rows)| rows).sum::<u64>();
     let first = days.iter().find(|day| day[0] == "2026-03-01").unwrap_or_else(|| panic!("{days:?}"));
     assert_eq!(first[1], rows("dt=2026-03-01"));
     let sums = "select sum(price), count(*) filter (hour = 12 and dt = '2026-03-02'), any_value(device.os) \
@@ -102,8 +104,13 @@ fn a_second_run_does_nothing_and_a_third_lands_the_new_file_only() {
     run(&root);
     assert_eq!(seen(&root.join("out")), landed);
 
-    let line = |id| format!("{{\"event_id\":\"new-{id}\",\"user_id\":1,\"ts\":\"2026-03-02T23:59:00Z\",\"action\":\"view\"}}\n");
-    fs::write(root.join("fixtures/clicks/clicks-2026-03-03.ndjson"), (0..10).map(line).collect::<String>()).unwrap();
+    let line = |id| {
+        format!(
+            "{{\"event_id\":\"new-{id}\",\"user_id\":1,\"ts\":\"2026-03-02T23:59:00Z\",\"action\":\"view\"}}\n"
+        )
+    };
+    fs::write(root.join("fixtures/clicks/clicks-2026-03-03.ndjson"), (0..10).map(line).collect::<String>())
+        .unwrap();
     run(&root);
     let now = seen(&root.join("out"));
     assert!(landed.iter().all(|(path, found)| now.get(path) == Some(found)), "what was landed is left alone");

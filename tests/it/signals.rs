@@ -68,7 +68,8 @@ fn sigterm_ends_with_a_final_checkpoint_and_keeps_files_in_progress() {
     site.feed("a.ndjson", lines(8_000..8_100));
     ends_well(&site, 0..8_100);
     assert_eq!(site.rows_of_parts().len(), 8, "each file went on");
-    let committed: Vec<_> = crate::job::files(&site.table()).iter().map(|path| crate::job::name_of(path)).collect();
+    let committed: Vec<_> =
+        crate::job::files(&site.table()).iter().map(|path| crate::job::name_of(path)).collect();
     assert!(staged.iter().all(|path| committed.contains(&crate::job::name_of(path))), "{committed:?}");
 }
 
