@@ -76,3 +76,4 @@ pub use rolling::RollReason;
 pub use rolling::RollingPolicy;
 pub use sink::FileSink;
 pub use writer::FileWriter;
+pub use writer::WriterStats;
