@@ -123,7 +123,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-fn panicked(failed: tokio::task::JoinError) -> Error {
+pub(crate) fn panicked(failed: tokio::task::JoinError) -> Error {
     match failed.try_into_panic() {
         Ok(panic) => {
             let text = panic
@@ -131,8 +131,8 @@ fn panicked(failed: tokio::task::JoinError) -> Error {
                 .map(|text| (*text).to_owned())
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_else(|| "no message".to_owned());
-            Error::retry(format!("a job of the worker pool panicked: {text}"))
+            Error::retry(format!("a task panicked: {text}"))
         }
-        Err(_) => Error::retry("a job of the worker pool was cancelled"),
+        Err(_) => Error::retry("a task was cancelled"),
     }
 }

@@ -1,5 +1,7 @@
 //! Writers that prepare, committers that make visible.
 
+pub mod file;
+
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use crate::error::Result;
 use crate::state::Snapshot;
 use crate::stream::Barrier;
 use crate::stream::Batch;
+use crate::stream::Rejected;
 
 /// Turns batches into things that become visible together.
 pub trait SinkWriter: Send {
@@ -23,6 +26,11 @@ pub trait SinkWriter: Send {
     ///
     /// Not allowed: a dropped call may have taken half of the batch, and the task must fail.
     fn write(&mut self, batch: Batch) -> impl Future<Output = Result<()>> + Send;
+
+    /// Records of the batches so far that this sink cannot take, each once.
+    fn take_rejected(&mut self) -> Vec<Rejected> {
+        Vec::new()
+    }
 
     /// Ends the epoch of `barrier`; the next epoch may be written while it becomes durable.
     ///
@@ -43,6 +51,12 @@ pub trait SinkWriter: Send {
     /// How long until a roll falls due by age or inactivity; the runtime then asks for a checkpoint,
     /// at whose barrier the writer rolls. `None`: nothing waits.
     fn roll_due_in(&self) -> Option<Duration>;
+
+    /// The job has ended well: frees what is left of the sink outside of its state. It never gives up
+    /// anything that a checkpoint names (C11).
+    fn close(&mut self) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
 
     /// Takes note of what became visible: it leaves the state with the next epoch (P4).
     fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()>;

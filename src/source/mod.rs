@@ -1,5 +1,7 @@
 //! Readers of streams that can go back to a recorded position.
 
+mod file;
+
 use std::future::Future;
 
 use crate::checkpoint::Completed;
@@ -8,6 +10,18 @@ use crate::state::Snapshot;
 use crate::stream::Barrier;
 use crate::stream::Batch;
 use crate::stream::Rejected;
+
+pub use file::CHUNK_BYTES;
+pub use file::FileSettings;
+pub use file::FileSource;
+pub use file::POLL;
+pub use file::READ_AHEAD_BYTES;
+pub use file::RECORD_LIMIT;
+pub use file::Sample;
+pub use file::SourceStatus;
+pub use file::SplitPosition;
+pub use file::positions;
+pub use file::sample;
 
 /// A source that can go back: what a completed checkpoint recorded is read again from there.
 ///

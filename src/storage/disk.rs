@@ -20,14 +20,20 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
+use crate::storage::FileSystem;
+
 /// A file system.
+///
+/// Calls that change something refuse a symbolic link anywhere in their paths (`InvalidInput`), so
+/// that nobody can lead our files elsewhere: give them paths below a folder that went through
+/// [`Disk::canonicalize`]. Calls that only look follow links.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Opens `path` as `mode` says.
+    /// Opens the regular file `path` as `mode` says.
     ///
     /// # Errors
     ///
     /// `NotFound` when there is no such file, `AlreadyExists` for [`OpenMode::CreateNew`] when there
-    /// is one. A symbolic link at `path` itself is refused when the file would be written to.
+    /// is one, `IsADirectory` for a folder, `InvalidInput` for a pipe or device.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>>;
 
     /// What is at `path`; symbolic links are followed.
@@ -70,10 +76,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
     /// Takes the exclusive lock that `path` (a file, made if absent) stands for; `None` when another
     /// descriptor, of this or any process, holds it. The lock ends with the value or the process.
+    /// Only its holder may remove the file, as the last thing that it does.
     fn lock(&self, path: &Path) -> io::Result<Option<Box<dyn DiskLock>>>;
 
     /// The absolute path without links and dots. The path must be there.
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// What the file system that holds `path` is good for. The path must be there.
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem>;
 }
 
 /// How to open a file.
@@ -92,8 +102,13 @@ pub enum OpenMode {
 
 /// An open file. Offsets and lengths are in bytes.
 pub trait DiskFile: Send + Sync + fmt::Debug {
+    /// What is open here, whatever has its name by now.
+    fn metadata(&self) -> io::Result<Metadata>;
+
     /// The file's length.
-    fn size(&self) -> io::Result<u64>;
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len)
+    }
 
     /// Reads into `buf` from `offset` on; less than asked only at the end of the file.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
@@ -112,8 +127,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// `StorageFull` when there is no room; `Unsupported` where the file system cannot reserve.
     fn reserve(&self, len: u64) -> io::Result<()>;
 
-    /// Makes all bytes and the length durable (S1; `fdatasync`). Never call it again after an
-    /// error (S4).
+    /// Makes all bytes and the length durable (S1; `fdatasync`), also those stored through maps.
+    /// Never call it again after an error (S4).
     fn sync(&self) -> io::Result<()>;
 
     /// Maps the first `len` bytes, which must have been reserved, to be written and read in memory.

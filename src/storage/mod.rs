@@ -3,11 +3,17 @@
 //! Owns every call that touches a file. Does not own names, formats or the order of calls.
 //!
 //! Read [`disk`] for the promises, [`real`] for Linux, [`mapped`] for the memory map (the only
-//! `unsafe` of the crate). The double that loses what was not synced is `testing::CrashDisk`.
+//! `unsafe` of the crate), [`file_system`] for how far to trust which file system. The double that
+//! loses what was not synced is `testing::CrashDisk`.
 
 mod disk;
+mod folders;
+mod file_system;
 mod mapped;
 mod real;
+
+#[cfg(test)]
+mod tests;
 
 pub use disk::Disk;
 pub use disk::DiskFile;
@@ -17,4 +23,6 @@ pub use disk::Kind;
 pub use disk::Metadata;
 pub use disk::OpenMode;
 pub use disk::Region;
+pub use folders::make_folders;
+pub use file_system::FileSystem;
 pub use real::RealDisk;

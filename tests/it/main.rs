@@ -1,4 +1,6 @@
-//! Promises to users, one module each.
+//! What users are promised, one module for each promise. One binary: each more costs a link.
 #![expect(clippy::disallowed_methods, reason = "tests look at the machine itself, beside the doors")]
 
 mod cli;
+mod readers;
+mod support;

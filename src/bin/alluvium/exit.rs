@@ -6,7 +6,6 @@ use alluvium::ErrorKind;
 
 /// What an exit code tells the caller to do; `docs/exit-codes.md` says more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(dead_code, reason = "signals come with `run`")]
 pub(crate) enum Exit {
     /// Done.
     Done = 0,

@@ -1,0 +1,354 @@
+//! A job: a pipeline and the world, wired, started, recovered and started again.
+//!
+//! Owns the order of a start. Each attempt goes the same way, the first of a process and a restart within
+//! it: what a crash can leave behind is what a failure leaves behind.
+//!
+//! ```text
+//!  lock (P10) -> open the log (P5) -> is it the same definition? (D17) -> start record (P15)
+//!    -> open the source, check every file the sinks name -> recover the sinks -> commit again (P4)
+//!    -> delete what no record names -> run
+//! ```
+//!
+//! Nothing is changed before everything that the checkpoint names was found whole, but for the log's own
+//! records.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::checkpoint::CheckpointSettings;
+use crate::checkpoint::CheckpointStore;
+use crate::checkpoint::Compatibility;
+use crate::checkpoint::Completed;
+use crate::checkpoint::Fingerprint;
+use crate::checkpoint::JobStart;
+use crate::checkpoint::RestartDecision;
+use crate::checkpoint::RestartPolicy;
+use crate::checkpoint::Restarts;
+use crate::checkpoint::decide_fingerprint;
+use crate::doors::Doors;
+use crate::error::Error;
+use crate::error::ErrorKind;
+use crate::error::Result;
+use crate::pipeline::model::Pipeline;
+use crate::pipeline::settings::BadRecord;
+use crate::pipeline::wiring;
+use crate::runtime::Dataflow;
+use crate::runtime::Observer;
+use crate::runtime::OnRejected;
+use crate::runtime::Outcome;
+use crate::runtime::RunEvent;
+use crate::runtime::SinkInput;
+use crate::runtime::Start;
+use crate::runtime::StopRequest;
+use crate::sink::Committer;
+use crate::sink::SinkWriter;
+use crate::sink::file::FileSink;
+use crate::sink::file::Identity;
+use crate::source::FileSource;
+use crate::state::Journal;
+use crate::state::State;
+use crate::storage::DiskLock;
+use crate::storage::make_folders;
+use crate::stream::Lineage;
+use crate::stream::TaskId;
+use crate::wal::Wal;
+use crate::wal::WalSettings;
+
+/// The folder of the log in a state directory.
+pub(crate) const LOG: &str = "log";
+/// The lock file in a state directory.
+const LOCK: &str = "lock";
+/// The source's task.
+pub(crate) const SOURCE: &str = "source";
+/// The sink's task.
+pub(crate) const SINK: &str = "sink";
+/// The task that lands dead letters.
+pub(crate) const DEAD_LETTERS: &str = "dead-letters";
+
+/// A pipeline that can be run.
+pub struct Job {
+    pipeline: Arc<Pipeline>,
+    doors: Doors,
+    observer: Observer,
+    log: WalSettings,
+}
+
+impl Job {
+    /// A job that runs `pipeline` in the world behind `doors`. Nothing is touched yet.
+    pub fn new(pipeline: Pipeline, doors: Doors) -> Self {
+        Self {
+            pipeline: Arc::new(pipeline),
+            doors,
+            observer: Arc::new(|_: &RunEvent| {}),
+            log: WalSettings::default(),
+        }
+    }
+
+    /// Tells `observer` of checkpoints and commits.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Observer) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Another log than the default one: segments of another size, a limit.
+    #[must_use]
+    pub fn with_log(mut self, log: WalSettings) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Runs until the input ends, a stop is asked for, or the restart strategy gives up. Goes on from the
+    /// newest completed checkpoint of the state directory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Usage`] when another process runs the job or the pipeline does not fit its state;
+    /// [`ErrorKind::Damage`] when something acknowledged is damaged or missing; the last failure of an
+    /// attempt otherwise. Nothing that was acknowledged is lost by any of them.
+    ///
+    /// # Cancellation
+    ///
+    /// Like the end of the process: what was safe stays safe, and jobs of the pools may still run, so
+    /// that the same process must not start the job again before it has joined the pools.
+    pub async fn run(&self, mut stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
+        let _lock = self.lock().await?;
+        let mut restarts = Restarts::new(self.restart_policy());
+        loop {
+            let error = match self.attempt(stop.clone()).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(error) => error,
+            };
+            // What a failed start left in the pools must have ended before the next one (P10).
+            self.doors.cpu.join().await;
+            self.doors.io.join().await;
+            let now = self.doors.clock.monotonic();
+            let delay = match restarts.failed(error.kind(), now, self.doors.random.next_u64()) {
+                RestartDecision::GiveUp => return Err(error),
+                RestartDecision::After(delay) => delay,
+            };
+            tracing::warn!(
+                %error, restarts = restarts.total(), delay_ms = delay.as_millis(),
+                "the job failed and starts again from its last completed checkpoint"
+            );
+            (self.observer)(&RunEvent::Restarting { after: delay, reason: error.to_string() });
+            tokio::select! {
+                biased;
+                Ok(_) = stop.wait_for(|asked| *asked != StopRequest::None) => return Err(error),
+                () = self.doors.clock.sleep(delay) => {}
+            }
+        }
+    }
+
+    /// Takes the lock of the state directory, which is made if it is not there.
+    async fn lock(&self) -> Result<Box<dyn DiskLock>> {
+        let (disk, state) = (Arc::clone(&self.doors.disk), self.pipeline.checkpoint.state.clone());
+        let taken = self.doors.io.run(move || {
+            make_folders(&*disk, &state, true)?;
+            let state = disk.canonicalize(&state)?;
+            let system = disk.file_system(&state)?;
+            if system.network {
+                return Err(std::io::Error::new(
+                    std::io::ErrorKind::Unsupported,
+                    format!("{} is a network file system, whose locks and syncs are not to be trusted", system.name),
+                ));
+            }
+            disk.lock(&state.join(LOCK))
+        });
+        let state = self.pipeline.checkpoint.state.display();
+        match taken.await? {
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => Err(Error::usage(format!(
+                "the state directory {state} is in use: another process runs this job. Nothing was changed; stop \
+                 that process, or give this pipeline a state directory of its own (checkpoint.state)"
+            ))),
+            Err(error) => {
+                Err(Error::usage(format!("the state directory {state} cannot be used")).with_source(error))
+            }
+        }
+    }
+
+    /// One start of the dataflow and its run.
+    async fn attempt(&self, stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
+        let store = self.open_log().await?;
+        let fingerprint = self.fingerprint();
+        self.judge_fingerprint(&store, fingerprint)?;
+        let mut tasks = vec![TaskId::new(SOURCE), TaskId::new(SINK)];
+        if self.pipeline.on_error.dead_letters.is_some() {
+            tasks.push(TaskId::new(DEAD_LETTERS));
+        }
+        let job = self.job_start(tasks.clone());
+        let started = {
+            let store = Arc::clone(&store);
+            self.doors.io.run(move || store.start(job)).await??
+        };
+        tracing::info!(
+            incarnation = %started.incarnation,
+            lineage = %started.lineage,
+            restored = started.restored.as_ref().map_or(0, |restored| restored.completed.epoch().0),
+            "started"
+        );
+        (self.observer)(&RunEvent::Started {
+            incarnation: started.incarnation,
+            restored: started.restored.as_ref().map(|restored| restored.completed.epoch()),
+        });
+        let mut states = started.states;
+        let mut source_state = states.take(&tasks[0])?;
+        let sink_state = states.take(&tasks[1])?;
+        let letters_state = tasks.get(2).map(|task| states.take(task)).transpose()?;
+
+        let schema = wiring::schema(&self.pipeline, &mut source_state, &self.doors).await?;
+        let bound = self.pipeline.bind(&schema)?;
+        let format = wiring::input_format(&self.pipeline, &schema)?;
+        let identity =
+            |writer| Identity { lineage: started.lineage, incarnation: started.incarnation, writer };
+        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors)?;
+        let letters = match (letters_state, &self.pipeline.on_error.dead_letters) {
+            (Some(state), Some(folder)) => {
+                Some((wiring::dead_letters(&self.pipeline, folder, identity(1), &self.doors)?, state))
+            }
+            _ => None,
+        };
+        let settings = wiring::source(&self.pipeline)?;
+        let source =
+            FileSource::open(settings, format, Some(bound.stage), source_state, self.doors.clone()).await?;
+
+        // Everything that the checkpoint names is looked at before anything is changed.
+        let plan = sink.check(&sink_state).await?;
+        let letters = match letters {
+            Some((sink, state)) => {
+                let plan = sink.check(&state).await?;
+                Some((sink, plan, state))
+            }
+            None => None,
+        };
+        let completed = started.restored.as_ref().map(|restored| &restored.completed);
+        let mut dataflow =
+            Dataflow::new(&self.doors, wiring::dataflow(&self.pipeline), Arc::clone(&self.observer));
+        let (letters_inputs, mut rejected) = match letters {
+            Some((sink, plan, state)) => {
+                let mut inputs = add(
+                    &mut dataflow, &tasks[2], sink, plan, state, completed, 2, OnRejected::Fail,
+                )
+                .await?;
+                (inputs.pop(), inputs.pop())
+            }
+            None => (None, None),
+        };
+        let on_rejected = |input: Option<SinkInput>| match (self.pipeline.on_error.bad_record, input) {
+            (BadRecord::DeadLetter, Some(input)) => OnRejected::DeadLetters(input),
+            (BadRecord::Skip, _) => OnRejected::Skip,
+            _ => OnRejected::Fail,
+        };
+        let of_sink = on_rejected(rejected.take());
+        let mut inputs =
+            add(&mut dataflow, &tasks[1], sink, plan, sink_state, completed, 1, of_sink).await?;
+        let input = inputs.pop().ok_or_else(|| Error::retry("a sink has no input"))?;
+        let start = Start {
+            store,
+            incarnation: started.incarnation,
+            fingerprint,
+            restored: started.restored.as_ref().map(|restored| (restored.record.epoch, restored.record.kind)),
+        };
+        dataflow.run(tasks[0].clone(), source, input, on_rejected(letters_inputs), start, stop).await
+    }
+
+    async fn open_log(&self) -> Result<Arc<CheckpointStore>> {
+        let (doors, log) = (self.doors.clone(), self.log.clone());
+        let folder: PathBuf = self.pipeline.checkpoint.state.join(LOG);
+        let settings = CheckpointSettings { retain: self.pipeline.checkpoint.retain, ..Default::default() };
+        let opened = self.doors.io.run(move || -> Result<CheckpointStore> {
+            let (wal, opened) = Wal::open(&folder, log, &doors)?;
+            if let Some(cut) = &opened.cut {
+                tracing::warn!(?cut, "the log ended in the middle of a write that nobody was told of: it was cut");
+            }
+            let journal: Arc<dyn Journal> = Arc::new(wal);
+            CheckpointStore::open(journal, settings)
+        });
+        Ok(Arc::new(opened.await??))
+    }
+
+    /// Refuses to go on from a checkpoint that another definition of the job made, unless a clean stop
+    /// made it (D17). Files that were begun with another schema or format are rolled by the sink (D15).
+    fn judge_fingerprint(&self, store: &CheckpointStore, now: Fingerprint) -> Result<()> {
+        let Some(newest) = store.latest() else { return Ok(()) };
+        let record = &newest.record;
+        match decide_fingerprint(record.kind, record.fingerprint == now) {
+            Compatibility::Go | Compatibility::RollOpenFiles => Ok(()),
+            Compatibility::Refuse => Err(Error::usage(format!(
+                "{}: source, schema, transforms or buckets are not those of checkpoint {}, which was not made by a \
+                 clean stop. Nothing was changed. Run the job once more with its former pipeline file, stop it \
+                 (SIGTERM) or drain it (--drain), and then change it",
+                self.pipeline.shown.display(),
+                record.epoch,
+            ))),
+        }
+    }
+
+    fn job_start(&self, tasks: Vec<TaskId>) -> JobStart {
+        let pipeline = &self.pipeline;
+        let mut lineage = [0; 4];
+        self.doors.random.fill(&mut lineage);
+        JobStart {
+            lineage_if_new: Lineage(u32::from_le_bytes(lineage)),
+            job: pipeline.name.clone(),
+            source: format!("file {}", pipeline.source.base.join(&pipeline.source.path).display()),
+            sink: format!("file {}", pipeline.sink.path.display()),
+            tasks,
+            abandoned: Vec::new(),
+            at: self.doors.clock.now(),
+        }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let wide = self.pipeline.fingerprint().0;
+        // Both halves of a hash are hashes.
+        Fingerprint((wide ^ (wide >> 64)) as u64)
+    }
+
+    fn restart_policy(&self) -> RestartPolicy {
+        wiring::restart_policy(&self.pipeline.restart)
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("pipeline", &self.pipeline.name).finish_non_exhaustive()
+    }
+}
+
+/// Recovers a sink, commits again what its checkpoint lists, deletes what no record names, and adds it.
+#[expect(clippy::too_many_arguments, reason = "one call site each for two sinks that differ in all of them")]
+async fn add(
+    dataflow: &mut Dataflow,
+    task: &TaskId,
+    sink: FileSink,
+    plan: crate::sink::file::Plan,
+    state: State,
+    completed: Option<&Completed>,
+    inputs: usize,
+    on_rejected: OnRejected,
+) -> Result<Vec<SinkInput>> {
+    let (mut writer, mut committer, pending) = sink.recover(plan, state).await?;
+    let again = !pending.is_empty();
+    if again {
+        let completed = completed.ok_or_else(|| {
+            Error::new(ErrorKind::Damage, format!("{task}: files are pending, and no checkpoint is complete"))
+        })?;
+        tracing::info!(%task, files = pending.len(), "committing what the last checkpoint lists");
+        let done = committer.commit(completed, pending).await?;
+        writer.committed(done)?;
+    }
+    let removed = writer.sweep_orphans().await?;
+    if removed > 0 {
+        tracing::info!(%task, files = removed, "removed part files that no checkpoint names");
+    }
+    Ok(dataflow.add_sink(task.clone(), writer, committer, inputs, again, on_rejected))
+}

@@ -1,0 +1,700 @@
+//! Takes rows, gathers them by bucket, and appends chunks to part files.
+//!
+//! Owns the flow between two barriers; what happens at one is in [`super::barrier`].
+//!
+//! Rows of a bucket wait, first those spilled to the log, then those in memory, until they are a chunk
+//! (a row group). It is encoded on a computing thread, at most one for each bucket, while more rows are
+//! gathered; what comes back is appended at the recorded length.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::hash_map;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::array::UInt32Array;
+use arrow::compute::take_record_batch;
+use futures::FutureExt;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::sink::PreCommit;
+use crate::sink::SinkWriter;
+use crate::sink::file::bucket::BucketKey;
+use crate::sink::file::bucket::Unplaced;
+use crate::sink::file::config::OnUnplaced;
+use crate::sink::file::descriptors::AppendError;
+use crate::sink::file::descriptors::Descriptors;
+use crate::sink::file::descriptors::PartFile;
+use crate::sink::file::durable::Rounds;
+use crate::sink::file::encode::Chunk;
+use crate::sink::file::encode::Definition;
+use crate::sink::file::encode::Encoded;
+use crate::sink::file::gather::Gather;
+use crate::sink::file::ledger;
+use crate::sink::file::name::PartName;
+use crate::sink::file::part::ClosedPart;
+use crate::sink::file::part::InProgressPart;
+use crate::sink::file::part::Now;
+use crate::sink::file::part::Rows;
+use crate::sink::file::recover::Verdict;
+use crate::sink::file::spill;
+use crate::sink::file::table::Table;
+use crate::state::State;
+use crate::state::is_out_of_room;
+use crate::storage::Kind;
+use crate::stream::Barrier;
+use crate::stream::Batch;
+use crate::stream::Rejected;
+
+/// Writes part files; nothing of them is visible before their commit.
+///
+/// Dropping it closes descriptors and forgets rows in memory; it removes nothing (C11).
+pub struct FileWriter {
+    pub(super) table: Arc<Table>,
+    pub(super) state: State,
+    /// Numbers of parts are the writer's own; they rise, so that every walk has one order.
+    pub(super) parts: BTreeMap<u64, Part>,
+    /// The part that takes new rows of a bucket.
+    active: HashMap<BucketKey, u64>,
+    next_part: u64,
+    sequence: u64,
+    /// What new files are begun with, by the columns they hold.
+    definitions: HashMap<Vec<usize>, Arc<Definition>>,
+    pub(super) encoders: FuturesUnordered<BoxFuture<'static, (u64, Result<Encoded>)>>,
+    /// Memory of rows that wait, and of those that are being encoded.
+    pub(super) buffered_bytes: u64,
+    pub(super) encoding_bytes: u64,
+    descriptors: Descriptors,
+    staging_made: bool,
+    /// Files were made since the last barrier.
+    pub(super) made: bool,
+    pub(super) rounds: Rounds,
+    /// Bytes of rows in memory, and of what they were encoded to: for estimates.
+    pub(super) raw_bytes: u64,
+    pub(super) encoded_bytes: u64,
+    /// No part is due by age or inactivity before this moment of the monotonic clock.
+    due_not_before: Option<Duration>,
+    rejected: Vec<Rejected>,
+    /// A call failed, or was dropped half-way: nothing is done any more.
+    broken: bool,
+}
+
+/// A part file and the rows on their way to it.
+pub(super) struct Part {
+    pub(super) record: InProgressPart,
+    pub(super) definition: Arc<Definition>,
+    pub(super) file: Arc<PartFile>,
+    pub(super) buffer: Gather,
+    /// The chunk, or the ending, that is being encoded.
+    pub(super) encoding: Option<Encoding>,
+    /// Bytes since the last barrier.
+    pub(super) grown: bool,
+    /// Takes no new rows: closed at the next barrier (D15).
+    pub(super) inherited: bool,
+}
+
+/// What a chunk took.
+pub(super) struct Encoding {
+    /// Spilled rows, all below this item of the list.
+    pub(super) spilled: Rows,
+    pub(super) items_end: u64,
+    /// Memory of rows and of what they were spilled from.
+    pub(super) buffered_bytes: u64,
+    /// It ends the file.
+    pub(super) ending: bool,
+}
+
+impl Part {
+    /// Rows that no chunk has, and their memory when they were taken.
+    pub(super) fn waiting(&self) -> Rows {
+        let (spilled, buffered) = (self.record.spilled, self.buffer.rows());
+        let taken = self.encoding.as_ref().map_or(Rows::default(), |encoding| encoding.spilled);
+        Rows {
+            rows: spilled.rows - taken.rows + buffered.rows,
+            bytes: spilled.bytes - taken.bytes + buffered.bytes,
+        }
+    }
+}
+
+/// How long a full disk is waited for before the task gives up, in all.
+const ROOM_WAIT: Duration = Duration::from_secs(60);
+/// How long until it is asked again.
+const ROOM_PAUSE: Duration = Duration::from_millis(500);
+
+impl FileWriter {
+    /// The writer after a start: files in progress are cut as their verdicts say.
+    pub(super) async fn recovered(
+        table: Arc<Table>,
+        state: State,
+        in_progress: Vec<(InProgressPart, Verdict)>,
+        definitions: &[Arc<Definition>],
+    ) -> Result<Self> {
+        let mut writer = Self {
+            descriptors: Descriptors::new(table.settings.descriptors_max),
+            table,
+            state,
+            parts: BTreeMap::new(),
+            active: HashMap::new(),
+            next_part: 0,
+            sequence: 1,
+            definitions: HashMap::new(),
+            encoders: FuturesUnordered::new(),
+            buffered_bytes: 0,
+            encoding_bytes: 0,
+            staging_made: false,
+            made: false,
+            rounds: Rounds::default(),
+            raw_bytes: 0,
+            encoded_bytes: 0,
+            due_not_before: Some(Duration::ZERO),
+            rejected: Vec::new(),
+            broken: false,
+        };
+        for (record, verdict) in in_progress {
+            let definition = definitions.iter().find(|known| known.id == record.definition).cloned();
+            let Some(definition) = definition else {
+                return Err(Error::fatal(format!("{} has no definition", record.name)));
+            };
+            let (disk, path) = (Arc::clone(&writer.table.doors.disk), writer.table.hidden(&record.name));
+            let exists = matches!(verdict, Verdict::Cut { .. });
+            let file = Arc::new(PartFile::new(disk, path, exists));
+            if let Verdict::Cut { to } = verdict {
+                let victims = writer.descriptors.used(&file);
+                let cut = Arc::clone(&file);
+                let job = move || {
+                    close_all(&victims)?;
+                    cut.cut(to)
+                };
+                writer.table.doors.io.run(job).await??;
+            }
+            let bucket = record.bucket.clone();
+            let current = writer.definition(&bucket)?;
+            let inherited = current.id != definition.id;
+            let buffer = Gather::new(Arc::clone(&definition.schema));
+            let part = Part { record, definition, file, buffer, encoding: None, grown: exists, inherited };
+            let number = writer.add(part);
+            if !inherited {
+                writer.active.insert(bucket, number);
+            }
+        }
+        Ok(writer)
+    }
+
+    /// Removes files of this lineage in staging that the state does not know and that an earlier start
+    /// made: to be called once what was recovered is committed. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Retry`] when the folder cannot be listed or a file not be removed.
+    pub async fn sweep_orphans(&mut self) -> Result<usize> {
+        let known: std::collections::HashSet<Vec<u8>> = self.state.keys(b"part/").into_iter().collect();
+        let table = Arc::clone(&self.table);
+        let job = move || {
+            let (disk, folder) = (&table.doors.disk, &table.folders.staging);
+            let failed = |what: &str, error| Error::retry(what.to_owned()).with_source(error);
+            let entries = match disk.list(folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+                Err(error) => return Err(failed("the staging folder cannot be listed", error)),
+            };
+            let mut removed = 0;
+            for entry in entries.into_iter().filter(|entry| entry.kind == Kind::File) {
+                let Some(name) = entry.name.to_str().and_then(PartName::parse) else { continue };
+                let ours_before = name.lineage == table.identity.lineage
+                    && name.incarnation < table.identity.incarnation
+                    && name.writer == table.identity.writer;
+                if ours_before && !known.contains(&ledger::part_key(&name)) {
+                    disk.remove_file(&table.hidden(&name)).map_err(|error| {
+                        failed("a file that no checkpoint names cannot be removed", error)
+                    })?;
+                    removed += 1;
+                }
+            }
+            if removed > 0 {
+                disk.sync_dir(folder)
+                    .map_err(|error| failed("the staging folder cannot be made durable", error))?;
+            }
+            Ok(removed)
+        };
+        self.table.doors.io.run(job).await?
+    }
+
+    /// Rows that no bucket could take since the last call, where the settings say
+    /// [`OnUnplaced::Reject`]: bad records of the current epoch.
+    pub fn take_rejected(&mut self) -> Vec<Rejected> {
+        std::mem::take(&mut self.rejected)
+    }
+
+    /// Removes the empty staging folder and its lock after a clean end of the input, once everything is
+    /// committed. Where something waits nothing happens.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed.
+    pub async fn tidy(&mut self) -> Result<()> {
+        let table = Arc::clone(&self.table);
+        self.staging_made = false;
+        self.table.doors.io.run(move || table.folders.tidy()).await?
+    }
+
+    /// Part files that are in progress, and rows in memory and in all that no file holds yet.
+    pub fn open_counts(&self) -> (u64, u64, u64) {
+        let buffered = self.parts.values().map(|part| part.buffer.rows().rows).sum();
+        let waiting = self.parts.values().map(|part| part.waiting().rows).sum();
+        (self.parts.len() as u64, buffered, waiting)
+    }
+
+    pub(super) fn now(&self) -> Now {
+        Now::of(&*self.table.doors.clock)
+    }
+
+    pub(super) fn check_usable(&mut self) -> Result<()> {
+        if self.broken {
+            return Err(Error::retry("the file sink failed before: it goes on after a restart of the job"));
+        }
+        self.rounds.check()
+    }
+
+    fn add(&mut self, part: Part) -> u64 {
+        let number = self.next_part;
+        self.next_part += 1;
+        self.parts.insert(number, part);
+        number
+    }
+
+    /// What a new file of `bucket` is begun with.
+    fn definition(&mut self, bucket: &BucketKey) -> Result<Arc<Definition>> {
+        let columns = self.table.assigner.columns(bucket);
+        match self.definitions.entry(columns) {
+            hash_map::Entry::Occupied(known) => Ok(Arc::clone(known.get())),
+            hash_map::Entry::Vacant(free) => {
+                let schema = self.table.schema.project(free.key()).map_err(|error| {
+                    Error::fatal(format!("bucket {bucket} has no such columns")).with_source(error)
+                })?;
+                let definition = Definition::new(Arc::new(schema), self.table.settings.format.clone())?;
+                Ok(Arc::clone(free.insert(Arc::new(definition))))
+            }
+        }
+    }
+
+    /// The part that takes rows of `bucket` now.
+    fn active_part(&mut self, bucket: &BucketKey, now: Now) -> Result<u64> {
+        if let Some(number) = self.active.get(bucket) {
+            return Ok(*number);
+        }
+        let definition = self.definition(bucket)?;
+        let key = Definition::key(definition.id);
+        if self.state.get(&key)?.is_none() {
+            self.state.put(&key, &definition.encode()?);
+        }
+        let name = self.table.part_name(self.sequence);
+        self.sequence += 1;
+        let path = self.table.hidden(&name);
+        let part = Part {
+            record: InProgressPart::begin(name, bucket.clone(), definition.id, now),
+            file: Arc::new(PartFile::new(Arc::clone(&self.table.doors.disk), path, false)),
+            buffer: Gather::new(Arc::clone(&definition.schema)),
+            definition,
+            encoding: None,
+            grown: false,
+            inherited: false,
+        };
+        let number = self.add(part);
+        self.active.insert(bucket.clone(), number);
+        let roll = &self.table.settings.roll;
+        if let Some(first) = [roll.age, roll.inactivity].into_iter().flatten().min() {
+            let due = now.monotonic() + first;
+            self.due_not_before = Some(self.due_not_before.map_or(due, |earlier| earlier.min(due)));
+        }
+        Ok(number)
+    }
+
+    pub(super) fn part(&mut self, number: u64) -> Result<&mut Part> {
+        self.parts.get_mut(&number).ok_or_else(|| Error::fatal(format!("part {number} is not in progress")))
+    }
+
+    /// The part takes no rows any more.
+    pub(super) fn retire(&mut self, number: u64) -> Result<Part> {
+        let Some(part) = self.parts.remove(&number) else {
+            return Err(Error::fatal(format!("part {number} is not in progress")));
+        };
+        if self.active.get(&part.record.bucket) == Some(&number) {
+            self.active.remove(&part.record.bucket);
+        }
+        Ok(part)
+    }
+
+    async fn take_batch(&mut self, batch: Batch) -> Result<()> {
+        let (now, arrival) = (self.now(), self.table.doors.clock.now());
+        let assigned = self.table.assigner.assign(&batch.records, arrival)?;
+        self.reject(&batch, &assigned.unplaced)?;
+        for rows in assigned.buckets {
+            let numbers = rows.rows.values();
+            let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else { continue };
+            let positions = batch.positions.values();
+            let (Some(first), Some(last)) = (positions.get(*first as usize), positions.get(*last as usize))
+            else {
+                return Err(Error::fatal("a batch has fewer positions than rows"));
+            };
+            let number = self.active_part(&rows.bucket, now)?;
+            self.part(number)?.record.takes(&batch.split, *first, *last, now);
+            let columns = self.table.assigner.columns(&rows.bucket);
+            let records = select(&batch.records, &columns, &rows.rows)?;
+            self.add_rows(&rows.bucket, number, records).await?;
+        }
+        if self.due_not_before.is_some_and(|due| due <= now.monotonic()) {
+            self.find_due(now);
+        }
+        self.keep_memory().await
+    }
+
+    /// Adds rows to a part's buffer, in pieces, so that no chunk grows beyond its limit.
+    async fn add_rows(&mut self, bucket: &BucketKey, number: u64, mut records: RecordBatch) -> Result<()> {
+        let settings = &self.table.settings;
+        let (rows_max, bytes_max) = settings.format.chunk_limits(settings.row_group_bytes);
+        while records.num_rows() > 0 {
+            let part = self.part(number)?;
+            let room = rows_max.saturating_sub(part.waiting().rows).max(1);
+            let rows = usize::try_from(room).unwrap_or(usize::MAX).min(records.num_rows());
+            let piece = records.slice(0, rows);
+            records = records.slice(rows, records.num_rows() - rows);
+            let before = part.buffer.rows().bytes;
+            part.buffer.push(piece).map_err(|error| error.context(format_args!("bucket {bucket}")))?;
+            let (after, waiting) = (part.buffer.rows().bytes, part.waiting());
+            self.buffered_bytes = self.buffered_bytes.saturating_sub(before) + after;
+            if waiting.rows >= rows_max || waiting.bytes >= bytes_max {
+                self.begin_chunk(number).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reject(&mut self, batch: &Batch, unplaced: &[Unplaced]) -> Result<()> {
+        for row in unplaced {
+            let at = row.row as usize;
+            let position = batch.positions.values().get(at).copied().unwrap_or_default();
+            if self.table.settings.unplaced == OnUnplaced::Fail {
+                return Err(Error::fatal(format!("{} at {position}: {}", batch.split, row.reason)));
+            }
+            let mut raw = json_line(&batch.records.slice(at, 1))?;
+            let raw_len = raw.len() as u64;
+            raw.truncate(REJECTED_BYTES_MAX);
+            self.rejected.push(Rejected {
+                split: batch.split.clone(),
+                position,
+                reason: row.reason.clone(),
+                raw: raw.into(),
+                raw_len,
+            });
+        }
+        Ok(())
+    }
+
+    /// Hands all waiting rows of a part to an encoder.
+    pub(super) async fn begin_chunk(&mut self, number: u64) -> Result<()> {
+        while self.part(number)?.encoding.is_some() || self.encoders.len() > self.table.doors.cpu.width() {
+            self.finish_one().await?;
+        }
+        let (reader, cpu) = (self.state.reader(), self.table.doors.cpu.clone());
+        let Some(part) = self.parts.get_mut(&number) else { return Ok(()) };
+        let list = ledger::rows_list(&part.record.name);
+        let items = self.state.list(&list);
+        let spilled = items.clone().map(|index| {
+            let missing = || Error::fatal(format!("{}: spilled rows are gone", part.record.name));
+            self.state.locate(&list, index).ok_or_else(missing)
+        });
+        let chunk = Chunk {
+            definition: Arc::clone(&part.definition),
+            offset: part.record.content.len,
+            spilled: spilled.collect::<Result<_>>()?,
+            reader,
+            buffered: Vec::new(),
+        };
+        let bytes = part.buffer.rows().bytes;
+        let chunk = Chunk { buffered: part.buffer.drain(), ..chunk };
+        part.encoding = Some(Encoding {
+            spilled: part.record.spilled,
+            items_end: items.end,
+            buffered_bytes: bytes,
+            ending: false,
+        });
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
+        self.encoding_bytes += bytes;
+        let encoded = cpu.run(move || chunk.encode());
+        self.encoders.push(async move { (number, encoded.await.flatten()) }.boxed());
+        Ok(())
+    }
+
+    /// Waits for one encoder and appends what it made.
+    pub(super) async fn finish_one(&mut self) -> Result<()> {
+        let Some((number, encoded)) = self.encoders.next().await else { return Ok(()) };
+        self.land(number, encoded?).await
+    }
+
+    /// Waits for all encoders.
+    pub(super) async fn finish_all(&mut self) -> Result<()> {
+        while !self.encoders.is_empty() {
+            self.finish_one().await?;
+        }
+        Ok(())
+    }
+
+    /// Appends what an encoder made, and takes note of it.
+    async fn land(&mut self, number: u64, encoded: Encoded) -> Result<()> {
+        let Encoded { pieces, len, crc, rows, meta } = encoded;
+        let part = self.part(number)?;
+        let Some(encoding) = part.encoding.take() else {
+            return Err(Error::fatal("an encoder ended that was not begun"));
+        };
+        let (file, offset) = (Arc::clone(&part.file), part.record.content.len);
+        self.append(&file, offset, pieces, encoding.ending).await?;
+        let part = self.part(number)?;
+        let raw_bytes = encoding.buffered_bytes + encoding.spilled.bytes;
+        part.grown = true;
+        part.record.appended(len, &crc, rows, meta.is_some());
+        part.record.spilled.rows -= encoding.spilled.rows;
+        part.record.spilled.bytes -= encoding.spilled.bytes;
+        let name = part.record.name.clone();
+        if let Some(meta) = meta {
+            self.push_item(&ledger::groups_list(&name), &meta).await?;
+        }
+        self.state.clear_before(&ledger::rows_list(&name), encoding.items_end);
+        self.encoding_bytes = self.encoding_bytes.saturating_sub(encoding.buffered_bytes);
+        if rows > 0 {
+            self.raw_bytes += raw_bytes;
+            self.encoded_bytes += len;
+        }
+        Ok(())
+    }
+
+    /// Appends to a part file; a full disk is waited for.
+    async fn append(
+        &mut self,
+        file: &Arc<PartFile>,
+        offset: u64,
+        pieces: Vec<Vec<u8>>,
+        roll: bool,
+    ) -> Result<()> {
+        if !self.staging_made {
+            let table = Arc::clone(&self.table);
+            self.table.doors.io.run(move || table.folders.make_staging()).await??;
+            self.staging_made = true;
+        }
+        let pieces = Arc::new(pieces);
+        let mut waited = Duration::ZERO;
+        loop {
+            let victims = self.descriptors.used(file);
+            let (file, pieces) = (Arc::clone(file), Arc::clone(&pieces));
+            let job = move || {
+                close_all(&victims).map_err(AppendError::Failed)?;
+                file.append(offset, &pieces, roll)
+            };
+            match self.table.doors.io.run(job).await? {
+                Ok(made) => {
+                    self.made |= made;
+                    return Ok(());
+                }
+                Err(AppendError::Failed(error)) => return Err(error),
+                Err(AppendError::Full(error)) if waited >= ROOM_WAIT => {
+                    let what = format!("no room for part files below {:?}", self.table.folders.base);
+                    return Err(Error::retry(what).with_source(error));
+                }
+                Err(AppendError::Full(_)) => {
+                    tracing::warn!(table = ?self.table.folders.base, "no room for part files; waiting");
+                    self.table.doors.clock.sleep(ROOM_PAUSE).await;
+                    waited += ROOM_PAUSE;
+                }
+            }
+        }
+    }
+
+    /// Adds an item to a list of the state; a full log is waited for.
+    pub(super) async fn push_item(&mut self, list: &[u8], item: &[u8]) -> Result<()> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match self.state.push(list, item) {
+                Ok(_) => return Ok(()),
+                Err(error) => self.wait_for_room(error, &mut waited).await?,
+            }
+        }
+    }
+
+    /// Waits a while if `error` is a full log, and fails otherwise.
+    pub(super) fn wait_for_room(
+        &self,
+        error: Error,
+        waited: &mut Duration,
+    ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let clock = Arc::clone(&self.table.doors.clock);
+        let waits = is_out_of_room(&error) && *waited < ROOM_WAIT;
+        *waited += ROOM_PAUSE;
+        async move {
+            if !waits {
+                return Err(error);
+            }
+            tracing::warn!("no room in the log; waiting");
+            clock.sleep(ROOM_PAUSE).await;
+            Ok(())
+        }
+    }
+
+    /// Spills rows, or waits for encoders, until memory is below its limit.
+    async fn keep_memory(&mut self) -> Result<()> {
+        let limit = self.table.settings.memory_bytes;
+        while let Some(encoded) = self.encoders.next().now_or_never().flatten() {
+            self.land(encoded.0, encoded.1?).await?;
+        }
+        if self.buffered_bytes + self.encoding_bytes <= limit {
+            return Ok(());
+        }
+        while self.encoding_bytes > limit / 2 {
+            self.finish_one().await?;
+        }
+        // Down to half of it, so that not every batch spills a little.
+        let mut left = self.buffered_bytes + self.encoding_bytes;
+        let mut largest: Vec<(u64, u64)> =
+            self.parts.iter().map(|(number, part)| (part.buffer.rows().bytes, *number)).collect();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut chosen = Vec::new();
+        for (bytes, number) in largest {
+            if left <= limit / 2 || bytes == 0 {
+                break;
+            }
+            left = left.saturating_sub(bytes);
+            chosen.push(number);
+        }
+        self.spill(chosen).await
+    }
+
+    /// Moves the buffered rows of `parts` to the log.
+    pub(super) async fn spill(&mut self, parts: Vec<u64>) -> Result<()> {
+        let mut spilled = Vec::with_capacity(parts.len());
+        for number in parts {
+            let cpu = self.table.doors.cpu.clone();
+            let part = self.part(number)?;
+            let (rows, batches) = (part.buffer.rows(), part.buffer.drain());
+            if rows.rows > 0 {
+                let encoded = cpu.run(move || batches.iter().map(spill::encode).collect::<Result<Vec<_>>>());
+                spilled.push((number, rows, encoded));
+            }
+        }
+        for (number, rows, items) in spilled {
+            let items = items.await??;
+            let part = self.part(number)?;
+            part.record.spilled.rows += rows.rows;
+            part.record.spilled.bytes += rows.bytes;
+            part.record.changed = true;
+            let list = ledger::rows_list(&part.record.name);
+            for item in items {
+                self.push_item(&list, &item).await?;
+            }
+            self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes);
+        }
+        Ok(())
+    }
+}
+
+impl SinkWriter for FileWriter {
+    type Committable = ClosedPart;
+
+    async fn write(&mut self, batch: Batch) -> Result<()> {
+        self.check_usable()?;
+        self.broken = true;
+        self.take_batch(batch).await?;
+        self.broken = false;
+        Ok(())
+    }
+
+    fn take_rejected(&mut self) -> Vec<Rejected> {
+        Self::take_rejected(self)
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        self.tidy().await
+    }
+
+    async fn pre_commit(&mut self, barrier: Barrier) -> Result<PreCommit<Self::Committable>> {
+        self.check_usable()?;
+        self.broken = true;
+        let ended = self.end_epoch(barrier).await?;
+        self.broken = false;
+        Ok(ended)
+    }
+
+    fn roll_due_in(&self) -> Option<Duration> {
+        let now = self.now();
+        let roll = &self.table.settings.roll;
+        match self.due_not_before? {
+            due if due > now.monotonic() => Some(due - now.monotonic()),
+            _ => self
+                .parts
+                .values()
+                .filter_map(|part| roll.due_in(&part.record.facts(part.buffer.rows(), 0, now)))
+                .min(),
+        }
+    }
+
+    fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()> {
+        for part in done {
+            self.state.remove(&ledger::part_key(&part.name));
+            self.state.push(ledger::LEDGER, &part.encode_ledger())?;
+        }
+        Ok(())
+    }
+}
+
+impl FileWriter {
+    /// The earliest moment at which a part may be due, found anew at each barrier.
+    pub(super) fn find_due(&mut self, now: Now) {
+        let roll = &self.table.settings.roll;
+        let first = self
+            .parts
+            .values()
+            .filter_map(|part| roll.due_in(&part.record.facts(part.buffer.rows(), 0, now)))
+            .min();
+        self.due_not_before = first.map(|first| now.monotonic() + first);
+    }
+}
+
+impl fmt::Debug for FileWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileWriter")
+            .field("base", &self.table.folders.base)
+            .field("parts", &self.parts.len())
+            .field("buffered_bytes", &self.buffered_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A dead letter keeps this much of a row.
+const REJECTED_BYTES_MAX: usize = 64 << 10;
+
+fn close_all(files: &[Arc<PartFile>]) -> Result<()> {
+    files.iter().try_for_each(|file| file.close())
+}
+
+/// The `columns` of the `rows` of a batch.
+fn select(records: &RecordBatch, columns: &[usize], rows: &UInt32Array) -> Result<RecordBatch> {
+    let fault = |error| Error::fatal("rows of a bucket cannot be taken").with_source(error);
+    let records = if columns.len() == records.num_columns() {
+        records.clone()
+    } else {
+        records.project(columns).map_err(fault)?
+    };
+    if rows.len() == records.num_rows() {
+        return Ok(records);
+    }
+    take_record_batch(&records, rows).map_err(fault)
+}
+
+fn json_line(row: &RecordBatch) -> Result<Vec<u8>> {
+    let mut line = arrow::json::LineDelimitedWriter::new(Vec::new());
+    line.write(row).map_err(|error| Error::fatal("a row as JSON").with_source(error))?;
+    Ok(line.into_inner())
+}

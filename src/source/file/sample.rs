@@ -1,0 +1,111 @@
+//! The first lines of the input, for `check` and the inference of a schema.
+
+use crate::doors::Doors;
+use crate::error::Result;
+use crate::source::file::content::Content;
+use crate::source::file::error::FileError;
+use crate::source::file::settings::FileSettings;
+use crate::source::file::walk::Pattern;
+use crate::stream::SplitId;
+
+/// Of one file, however long its lines are.
+const SAMPLE_BYTES_MAX: usize = 64 << 20;
+
+/// The first lines of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The file, as its split is called.
+    pub split: SplitId,
+    /// Its first bytes, decompressed: whole lines, of which the last may lack its end.
+    pub bytes: Vec<u8>,
+    /// The file goes on behind these bytes.
+    pub is_cut: bool,
+}
+
+/// Reads the first lines of the input: files in the order of their names until `lines` lines that are not
+/// blank have been seen.
+///
+/// A quoted CSV field with line breaks counts as several lines, and may be cut at the last one. Lines
+/// longer than the record limit end the sample of their file.
+///
+/// # Errors
+///
+/// As [`crate::source::FileSource::open`] for the pattern; a following source without files has an empty
+/// sample.
+pub async fn sample(settings: &FileSettings, doors: &Doors, lines: usize) -> Result<Vec<Sample>> {
+    let settings = settings.clone();
+    let disk = std::sync::Arc::clone(&doors.disk);
+    let job = move || -> Result<Vec<Sample>> {
+        let pattern = Pattern::new(&settings.base, &settings.path)?;
+        let found = pattern.walk(disk.as_ref(), !settings.follow)?;
+        if found.is_empty() && !settings.follow {
+            let below = pattern.root();
+            return Err(FileError::NoMatch { pattern: pattern.text().to_owned(), below }.into());
+        }
+        let mut samples = Vec::new();
+        let mut left = lines;
+        for path in found.into_keys() {
+            if left == 0 {
+                break;
+            }
+            let mut content = Content::open(disk.as_ref(), &settings.base.join(&path), 0)?;
+            let (bytes, is_cut) = first_lines(&mut content, &settings, &mut left)?;
+            samples.push(Sample { split: SplitId::new(path), bytes, is_cut });
+        }
+        Ok(samples)
+    };
+    doors.io.run(job).await?
+}
+
+/// Up to `left` lines from the start of `content`, and whether it goes on behind them.
+fn first_lines(
+    content: &mut Content,
+    settings: &FileSettings,
+    left: &mut usize,
+) -> Result<(Vec<u8>, bool), FileError> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut line_start = 0;
+    loop {
+        let want = content.expected(settings.chunk_bytes)?;
+        let held = bytes.len();
+        bytes.resize(held + want, 0);
+        let got = match content.read(bytes.split_at_mut(held).1) {
+            Err(FileError::CutShort { .. }) if settings.follow => {
+                bytes.truncate(line_start);
+                return Ok((bytes, true));
+            }
+            got => got?,
+        };
+        bytes.truncate(held + got.len);
+        let ends: Vec<usize> = bytes
+            .iter()
+            .enumerate()
+            .skip(held)
+            .filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1))
+            .collect();
+        for end in ends {
+            let is_blank = bytes.get(line_start..end).is_none_or(|line| line.trim_ascii().is_empty());
+            line_start = end;
+            if !is_blank {
+                *left -= 1;
+            }
+            if *left == 0 {
+                let is_cut = end < bytes.len() || !got.end;
+                bytes.truncate(end);
+                return Ok((bytes, is_cut));
+            }
+        }
+        if got.end {
+            if settings.follow {
+                bytes.truncate(line_start);
+            } else if line_start < bytes.len() {
+                *left -= 1;
+            }
+            return Ok((bytes, false));
+        }
+        if bytes.len() - line_start > settings.record_limit || bytes.len() > SAMPLE_BYTES_MAX {
+            bytes.truncate(line_start);
+            return Ok((bytes, true));
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! One file per kind of claim.
+
+mod claims;
+mod format;
+mod model;

@@ -1,0 +1,5 @@
+//! What each implementation of a trait has to pass.
+
+mod disk;
+
+pub use disk::disk;

@@ -1,0 +1,2 @@
+mod promises;
+mod sweep;

@@ -1,0 +1,408 @@
+//! Opening a log to write: judge everything first, then change what has to be changed, durably (P5).
+//!
+//! # Order, and what a crash between two steps leaves
+//!
+//! 1. The lock; the folder's and its parent's entries are synced: what is seen now stays.
+//! 2. Read and judge (`chain`, `judge`). Damage ends here: nothing was changed.
+//! 3. The manifest's slot is written again ([`Manifest::settle`]), files that no manifest names become spares
+//!    or go to the quarantine. A crash: the next opening sees the same log.
+//! 4. A copy of what is cut goes to the quarantine, when there is room: the bytes also stay where they are.
+//! 5. A spare becomes the new segment (D21). What was appended but not acknowledged is copied to it: the page cache
+//!    may show bytes that a failed sync has lost (S4). Synced, renamed, the folder synced. A crash: a
+//!    segment that no manifest names, with nothing but copies in it: a spare (W6).
+//! 6. The manifest names it: from here on the log is the new one.
+//! 7. Segments of which nothing is left become spares or go to the quarantine (W7). A crash: step 3 of the next opening.
+//!
+//! Steps 3 to 7 need one spare and no further space; when the disk is full and there is none, the newest
+//! segment is empty (an append first makes sure of a spare), and is used.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::doors::Doors;
+use crate::storage::DiskLock;
+use crate::storage::OpenMode;
+use crate::stream::Lsn;
+
+use super::WalError;
+use super::WalSettings;
+use super::chain;
+use super::chain::Chain;
+use super::folder::Folder;
+use super::folder::Name;
+use super::folder::io_error;
+use super::frame;
+use super::frame::FRAME_HEADER_BYTES;
+use super::frame::Life;
+use super::frame::RECOVERED;
+use super::frame::Tally;
+use super::frame::aligned;
+use super::judge;
+use super::judge::Tail;
+use super::judge::Verdict;
+use super::manifest::Manifest;
+use super::manifest::State;
+use super::quarantine;
+use super::segment::Previous;
+use super::segment::Segment;
+use super::segment::SegmentHeader;
+use super::spares::Blank;
+use super::spares::Spares;
+use super::stray;
+use super::walk::Point;
+use super::walk::Walk;
+
+/// What an opening found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// Where the log goes on; everything below is durable.
+    pub end: Lsn,
+    /// What was cut off behind the last whole append: it was never acknowledged.
+    pub cut: Option<Cut>,
+    /// The log was closed before, or is new.
+    pub clean: bool,
+    /// The log holds nothing and never did.
+    pub fresh: bool,
+}
+
+/// A torn tail that an opening cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// The segment in which it begins.
+    pub segment: PathBuf,
+    /// Where in that file.
+    pub offset: u64,
+    /// How many bytes seem to have been written there.
+    pub bytes: u64,
+    /// Everything below is kept.
+    pub last_good: Lsn,
+    /// Where the cut bytes are kept for a person to look at; none when the disk is full, and then they are
+    /// still in `segment`.
+    pub quarantine: Option<PathBuf>,
+}
+
+/// A log that is open and may be appended to.
+pub(super) struct Recovered {
+    pub(super) lock: Box<dyn DiskLock>,
+    pub(super) manifest: Manifest,
+    /// The oldest first; the last one is the new one.
+    pub(super) segments: Vec<Segment>,
+    /// Where the new segment goes on.
+    pub(super) point: Point,
+    pub(super) spares: Spares,
+    pub(super) opened: Opened,
+}
+
+/// What is to be done, decided before anything is changed.
+#[derive(Debug)]
+struct Plan {
+    /// Where the new segment begins.
+    from: Point,
+    /// Where the log goes on: what is between is copied.
+    end: Lsn,
+    /// So many segments stay.
+    keep: usize,
+    clean: bool,
+    cut: Option<Cut>,
+    /// Where the cut ends in the newest segment.
+    cut_end: u64,
+}
+
+/// Opens the log in `folder`, or makes it.
+pub(super) fn open(folder: &Folder, settings: &WalSettings, doors: &Doors) -> Result<Recovered, WalError> {
+    make_folder(folder)?;
+    let lock_path = folder.lock();
+    let lock = folder
+        .disk
+        .lock(&lock_path)
+        .map_err(|source| io_error("lock", &lock_path, source))?
+        .ok_or_else(|| WalError::Locked { dir: folder.path().to_owned() })?;
+    folder.sync()?;
+    let names = folder.list()?;
+    if !names.contains(&Name::Manifest) {
+        begin(folder, doors, &names)?;
+    }
+    let Chain { mut manifest, mut segments } = chain::load(folder, OpenMode::ReadWrite)?;
+    let mut plan = decide(&manifest.state, &segments, settings)?;
+    let strays = stray::find(folder, &manifest.state, &segments, &names)?;
+
+    manifest.settle(folder)?;
+    let spares = stray::settle(folder, settings.segment_bytes, strays)?;
+    quarantine_copy(folder, &segments, &mut plan)?;
+    // Copied frames must fit even when segments were larger before.
+    let bytes = match segments.last() {
+        Some(newest) if plan.end > plan.from.at => settings.segment_bytes.max(newest.header.bytes),
+        _ => settings.segment_bytes,
+    };
+    let blank = match spares.take_or_make(bytes) {
+        Err(WalError::NoSpace { .. }) if gives_its_file(&plan, &segments, bytes) => {
+            drop_newest(folder, &mut manifest, &mut segments, &spares)?;
+            spares.take_or_make(bytes)?
+        }
+        blank => blank?,
+    };
+    let header = new_header(&manifest.state, &segments, &plan, &blank, doors);
+    let (active, point) = fill(folder, blank, header, segments.last(), &plan)?;
+    let oldest = if plan.keep == 0 { Some(&active) } else { segments.first() }.unwrap_or(&active);
+    let state = State {
+        clean: false,
+        count: plan.keep as u64 + 1,
+        first: (oldest.life().number, oldest.life().salt),
+        last: (active.life().number, active.life().salt),
+        start: oldest.base(),
+        end: plan.end,
+        next: active.life().number + 1,
+        frames: point.sequence,
+        ..manifest.state
+    };
+    manifest.write(folder, state)?;
+    let dropped = segments.split_off(plan.keep.min(segments.len()));
+    let newest = active.life().number;
+    for (index, segment) in dropped.into_iter().enumerate() {
+        let holds_cut = plan
+            .cut
+            .as_ref()
+            .is_some_and(|cut| segment.base() >= cut.last_good || segment.path == cut.segment);
+        if holds_cut {
+            let to = quarantine::take_in(folder, &segment.path, segment.life())?;
+            if let Some(cut) = plan.cut.as_mut().filter(|_| index == 0) {
+                cut.quarantine.get_or_insert(to);
+            }
+        } else {
+            spares.give(&segment.path, segment.header.bytes)?;
+        }
+    }
+    debug_assert!(segments.iter().all(|segment| segment.life().number < newest));
+    match spares.ensure(1) {
+        // Appends will ask again, and are refused until there is room.
+        Ok(()) | Err(WalError::NoSpace { .. }) => {}
+        Err(failure) => return Err(failure),
+    }
+    // D22: what was accepted counts as acknowledged from here on.
+    let mark = frame::mark(active.life(), point.at, point.at, point.sequence);
+    active
+        .write(active.life().offset(point.at), &mark)
+        .map_err(|source| io_error("write", &active.path, source))?;
+    segments.push(active);
+    let fresh = plan.end == Lsn(0);
+    let opened = Opened { end: plan.end, cut: plan.cut, clean: plan.clean || fresh, fresh };
+    Ok(Recovered { lock, manifest, segments, point, spares, opened })
+}
+
+/// Makes the folder if it is not there; its own name is durable afterwards.
+fn make_folder(folder: &Folder) -> Result<(), WalError> {
+    let path = folder.path();
+    match folder.disk.metadata(path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match folder.disk.create_dir(path, true) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(io_error("create the folder", path, error));
+                }
+                _ => {}
+            }
+        }
+        Err(error) => return Err(io_error("look at", path, error)),
+    }
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    };
+    folder.disk.sync_dir(parent).map_err(|source| io_error("sync the folder", parent, source))
+}
+
+/// Makes a new log where there is none.
+fn begin(folder: &Folder, doors: &Doors, names: &[Name]) -> Result<(), WalError> {
+    if names.iter().any(|name| matches!(name, Name::Segment(_))) {
+        return Err(WalError::Damage {
+            path: folder.manifest(),
+            offset: 0,
+            at: Lsn(0),
+            to: Lsn(u64::MAX),
+            what: "the manifest is missing, and there are segments".to_owned(),
+        });
+    }
+    Manifest::create(folder, doors.random.next_u64()).map(drop)
+}
+
+/// Judges the whole log.
+fn decide(state: &State, segments: &[Segment], settings: &WalSettings) -> Result<Plan, WalError> {
+    if settings.verify_all {
+        for pair in segments.windows(2) {
+            if let [segment, next] = pair {
+                judge::verify(segment, next)?;
+            }
+        }
+    }
+    let Some(newest) = segments.last() else {
+        let from = Point { at: state.start, sequence: state.frames, tally: Tally::default(), open: None };
+        return Ok(Plan { from, end: state.start, keep: 0, clean: false, cut: None, cut_end: 0 });
+    };
+    let tail = judge::look(newest)?;
+    let (end, acked, clean) = match judge::judge(state, &tail) {
+        Verdict::Accept { end, acked, clean } => (end, acked, clean),
+        Verdict::Damage { at, to, what } => return Err(judge::lost(newest, &tail, at, to, what)),
+    };
+    // What was acknowledged, and all before the newest segment (W4), is durable where it is.
+    let from = if end <= newest.base() { end } else { acked.max(newest.base()) };
+    let keep = segments.iter().take_while(|segment| segment.base() < from).count();
+    let from = match (keep.checked_sub(1).and_then(|last| segments.get(last)), segments.get(keep)) {
+        (_, Some(next)) if next.base() == from => Point {
+            at: from,
+            sequence: next.header.sequence,
+            tally: next.header.previous.map(|previous| previous.tally).unwrap_or_default(),
+            open: (next.header.group != from).then_some(next.header.group),
+        },
+        (Some(last), _) => judge::point_at(last, from)?,
+        (None, _) => {
+            return Err(judge::damage(newest, from, end, "the log ends before it starts".to_owned()));
+        }
+    };
+    let cut = cut_of(segments, newest, &tail, end);
+    Ok(Plan { from, end, keep, clean, cut, cut_end: tail.behind.end })
+}
+
+/// What lies behind `end`, if anything.
+fn cut_of(segments: &[Segment], newest: &Segment, tail: &Tail, end: Lsn) -> Option<Cut> {
+    let appended = tail.reached.at.0 - end.0;
+    let behind = tail.behind.end - newest.life().offset(tail.reached.at);
+    let bytes = appended + behind;
+    let first = segments.iter().rev().find(|segment| segment.base() <= end).unwrap_or(newest);
+    (bytes > 0).then(|| Cut {
+        segment: first.path.clone(),
+        offset: first.life().offset(end),
+        bytes,
+        last_good: end,
+        quarantine: None,
+    })
+}
+
+/// Copies what is cut out of a segment that stays.
+fn quarantine_copy(folder: &Folder, segments: &[Segment], plan: &mut Plan) -> Result<(), WalError> {
+    let Some(cut) = &mut plan.cut else { return Ok(()) };
+    let Some(index) = segments.iter().position(|segment| segment.path == cut.segment) else { return Ok(()) };
+    if index >= plan.keep {
+        return Ok(());
+    }
+    let Some(segment) = segments.get(index) else { return Ok(()) };
+    let end = segments.get(index + 1).map_or(plan.cut_end, |next| segment.life().offset(next.base()));
+    cut.quarantine = quarantine::copy(folder, segment, cut.offset, end)?;
+    Ok(())
+}
+
+/// Whether the newest segment is empty and as long as the new one has to be.
+fn gives_its_file(plan: &Plan, segments: &[Segment], bytes: u64) -> bool {
+    plan.cut.is_none()
+        && plan.end == plan.from.at
+        && plan.keep + 1 == segments.len()
+        && segments.last().is_some_and(|newest| newest.header.bytes == bytes)
+}
+
+/// Takes the empty newest segment out of the log and makes its file a spare.
+fn drop_newest(
+    folder: &Folder,
+    manifest: &mut Manifest,
+    segments: &mut Vec<Segment>,
+    spares: &Spares,
+) -> Result<(), WalError> {
+    let Some(newest) = segments.pop() else { return Ok(()) };
+    let name = |segment: &Segment| (segment.life().number, segment.life().salt);
+    let state = State {
+        clean: false,
+        count: segments.len() as u64,
+        first: segments.first().map_or((0, 0), name),
+        last: segments.last().map_or((0, 0), name),
+        start: segments.first().map_or(newest.base(), Segment::base),
+        end: newest.base(),
+        frames: newest.header.sequence,
+        ..manifest.state
+    };
+    manifest.write(folder, state)?;
+    let path = newest.path.clone();
+    let bytes = newest.header.bytes;
+    drop(newest);
+    spares.give(&path, bytes)
+}
+
+fn new_header(
+    state: &State,
+    segments: &[Segment],
+    plan: &Plan,
+    blank: &Blank,
+    doors: &Doors,
+) -> SegmentHeader {
+    let previous = plan.keep.checked_sub(1).and_then(|last| segments.get(last)).map(|last| Previous {
+        number: last.life().number,
+        salt: last.life().salt,
+        tally: plan.from.tally,
+    });
+    SegmentHeader {
+        log: state.log,
+        life: Life { number: state.next, salt: doors.random.next_u64(), base: plan.from.at },
+        sequence: plan.from.sequence,
+        bytes: blank.bytes,
+        group: plan.from.group(),
+        previous,
+        zeroed: blank.zeroed,
+    }
+}
+
+/// Writes the header and the copies, and gives the file its name; all of it is durable afterwards.
+fn fill(
+    folder: &Folder,
+    blank: Blank,
+    header: SegmentHeader,
+    source: Option<&Segment>,
+    plan: &Plan,
+) -> Result<(Segment, Point), WalError> {
+    let mut point = Point { tally: Tally::default(), ..plan.from };
+    let segment = named(folder, blank, header, |segment| {
+        let Some(source) = source.filter(|_| plan.end > plan.from.at) else { return Ok(()) };
+        let mut walk = Walk::new(source, None);
+        while walk.point().at < plan.end {
+            let at = walk.point().at;
+            let mut step = walk.step()?;
+            let (old, body) = match &mut step {
+                Ok((old, body)) => (old, body),
+                Err(flaw) => return Err(judge::damage(source, at, plan.end, flaw.to_string())),
+            };
+            if at < plan.from.at {
+                continue;
+            }
+            let new = frame::Header { acked: plan.from.at, flags: old.flags | RECOVERED, ..*old };
+            let offset = segment.life().offset(at);
+            let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + body.len() + FRAME_HEADER_BYTES);
+            let encoded = new.encode(segment.life(), offset);
+            bytes.extend_from_slice(&encoded);
+            bytes.extend_from_slice(body);
+            bytes.resize(aligned(bytes.len() as u64) as usize, 0);
+            segment.write(offset, &bytes).map_err(|error| io_error("write", &segment.path, error))?;
+            point.at = Lsn(at.0 + new.stride());
+            point.sequence += 1;
+            point.tally.add(new.count, frame::u32_at(&encoded, 4));
+        }
+        Ok(())
+    })?;
+    point.open = None;
+    Ok((segment, point))
+}
+
+/// Makes `blank` a segment with `header` and what `fill` writes: durable, and with its name.
+pub(super) fn named(
+    folder: &Folder,
+    blank: Blank,
+    header: SegmentHeader,
+    fill: impl FnOnce(&Segment) -> Result<(), WalError>,
+) -> Result<Segment, WalError> {
+    let Blank { path, file, region, .. } = blank;
+    let mut segment = Segment { path, header, file, region };
+    segment.write(0, &header.encode()).map_err(|source| io_error("write", &segment.path, source))?;
+    fill(&segment)?;
+    segment.file.sync().map_err(|source| io_error("sync", &segment.path, source))?;
+    let path = folder.segment(header.life.number);
+    folder.rename(&segment.path, &path)?;
+    folder.sync()?;
+    segment.path = path;
+    Ok(segment)
+}

@@ -1,0 +1,211 @@
+//! Segment files made ahead: reserved, initialised, synced, waiting for their first life or the next one.
+//!
+//! Owns `spare-*` and `making-*`. Does not own when a spare becomes a segment (`writer`, `open`).
+//!
+//! # Why so
+//!
+//! - Reserved: a full disk is an answer of [`DiskFile::reserve`], never a SIGBUS of a store into the map.
+//! - Initialised: a sync into space that is only reserved also commits the file system's journal (194
+//!   against 92 us). By 4 KiB writes: larger ones make large page-cache folios, and then a sync of 100
+//!   bytes that were stored through the map writes 1 MiB.
+//! - `making-*` becomes `spare-*` when it is complete; an opening removes what is still being made.
+//! - A segment given up becomes a spare by its name alone. Its old frames stay in it: the next life has
+//!   another salt, in a header that is synced before the file gets a segment's name (W1).
+//! - One spare stays in reserve: every opening begins a new segment and must not need free space. So an append
+//!   that would use the last one first makes another.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use crate::storage::DiskFile;
+use crate::storage::OpenMode;
+use crate::storage::Region;
+
+use super::WalError;
+use super::error::is_full;
+use super::folder::Folder;
+use super::folder::io_error;
+use super::health::Health;
+use super::health::lock;
+use super::segment::read_header_bytes;
+
+/// Spares that are kept: the next segment, and the reserve.
+pub(super) const SPARES: usize = 2;
+/// What initialises a segment at a time.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// The spare segments of a log.
+#[derive(Debug)]
+pub(super) struct Spares {
+    folder: Folder,
+    /// Length of the segments that the log makes.
+    bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    ready: VecDeque<PathBuf>,
+    /// The number of the next name.
+    next: u64,
+    closed: bool,
+}
+
+/// A segment file without a header yet.
+pub(super) struct Blank {
+    pub(super) path: PathBuf,
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) region: Option<Box<dyn Region>>,
+    pub(super) bytes: u64,
+    /// Never had a life.
+    pub(super) zeroed: bool,
+}
+
+impl Spares {
+    /// The spares in `folder`; those in `found` of another length than `bytes` are removed.
+    pub(super) fn open(folder: &Folder, bytes: u64, found: &[u64]) -> Result<Self, WalError> {
+        let mut ready = VecDeque::new();
+        for number in found {
+            let path = folder.spare(*number);
+            let len = folder.disk.metadata(&path).map_err(|source| io_error("look at", &path, source))?.len;
+            if len == bytes && ready.len() < SPARES {
+                ready.push_back(path);
+            } else {
+                folder.remove(&path)?;
+            }
+        }
+        let next = found.iter().max().map_or(1, |max| max.saturating_add(1));
+        let state = Mutex::new(State { ready, next, closed: false });
+        Ok(Self { folder: folder.clone(), bytes, state })
+    }
+
+    /// How many are ready.
+    pub(super) fn ready(&self) -> usize {
+        lock(&self.state).ready.len()
+    }
+
+    /// Makes spares until `count` are ready.
+    ///
+    /// # Errors
+    ///
+    /// [`WalError::NoSpace`] leaves everything as it was; anything else is a reason to stop.
+    pub(super) fn ensure(&self, count: usize) -> Result<(), WalError> {
+        let mut state = lock(&self.state);
+        while state.ready.len() < count && !state.closed {
+            let number = state.next;
+            state.next += 1;
+            let blank = self.make(number, self.bytes)?;
+            state.ready.push_back(blank);
+        }
+        Ok(())
+    }
+
+    /// Makes spares ahead of need. A full disk is left to those who need one; any other failure stops the log.
+    pub(super) fn prepare(&self, health: &Health) {
+        match self.ensure(SPARES) {
+            Ok(()) | Err(WalError::NoSpace { .. }) => {}
+            Err(failure) => drop(health.stop(&failure)),
+        }
+    }
+
+    /// Makes nothing any more, and waits for what is being made: its names would get in the way of the next opening.
+    pub(super) fn close(&self) {
+        lock(&self.state).closed = true;
+    }
+
+    /// A spare that is ready, opened; `None` when there is none.
+    pub(super) fn take(&self) -> Result<Option<Blank>, WalError> {
+        let Some(path) = lock(&self.state).ready.pop_front() else { return Ok(None) };
+        self.open_blank(path, self.bytes).map(Some)
+    }
+
+    /// A blank of `bytes`, ready or made now.
+    pub(super) fn take_or_make(&self, bytes: u64) -> Result<Blank, WalError> {
+        if bytes == self.bytes
+            && let Some(blank) = self.take()?
+        {
+            return Ok(blank);
+        }
+        let path = {
+            let mut state = lock(&self.state);
+            let number = state.next;
+            state.next += 1;
+            self.make(number, bytes)?
+        };
+        self.open_blank(path, bytes)
+    }
+
+    /// Takes over the file at `path`, a segment that the manifest no longer names (W7) and nobody reads.
+    pub(super) fn give(&self, path: &Path, bytes: u64) -> Result<(), WalError> {
+        let mut state = lock(&self.state);
+        if bytes != self.bytes || state.ready.len() >= SPARES || state.closed {
+            drop(state);
+            return self.folder.remove(path);
+        }
+        let spare = self.folder.spare(state.next);
+        state.next += 1;
+        self.folder.rename(path, &spare)?;
+        state.ready.push_back(spare);
+        Ok(())
+    }
+
+    fn open_blank(&self, path: PathBuf, bytes: u64) -> Result<Blank, WalError> {
+        let failed = |what, source| io_error(what, &path, source);
+        let file =
+            self.folder.disk.open(&path, OpenMode::ReadWrite).map_err(|source| failed("open", source))?;
+        let zeroed =
+            read_header_bytes(&*file).map_err(|source| failed("read", source))?.iter().all(|byte| *byte == 0);
+        // Reserved once more: the file may have been copied here, with holes, by somebody else.
+        let region = match file.reserve(bytes) {
+            Ok(()) => match file.map(bytes) {
+                Ok(region) => Some(region),
+                Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+                Err(error) => return Err(failed("map", error)),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+            Err(error) if is_full(&error) => {
+                return Err(WalError::NoSpace { path: path.clone(), bytes, source: error });
+            }
+            Err(error) => return Err(failed("reserve", error)),
+        };
+        Ok(Blank { path, file, region, bytes, zeroed })
+    }
+
+    /// Makes `spare-<number>`.
+    fn make(&self, number: u64, bytes: u64) -> Result<PathBuf, WalError> {
+        let making = self.folder.making(number);
+        let spare = self.folder.spare(number);
+        match self.fill(&making, bytes).and_then(|()| self.folder.rename(&making, &spare)) {
+            Ok(()) => Ok(spare),
+            Err(failure) => {
+                // What stays behind is removed by the next opening.
+                let _removed = self.folder.remove(&making);
+                Err(match failure {
+                    WalError::Io { path, source, .. } if is_full(&source) => {
+                        WalError::NoSpace { path, bytes, source }
+                    }
+                    other => other,
+                })
+            }
+        }
+    }
+
+    fn fill(&self, path: &Path, bytes: u64) -> Result<(), WalError> {
+        let failed = |what, source| io_error(what, path, source);
+        let file = self
+            .folder
+            .disk
+            .open(path, OpenMode::CreateNew { private: true })
+            .map_err(|source| failed("create", source))?;
+        match file.reserve(bytes) {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {}
+            reserved => reserved.map_err(|source| failed("reserve", source))?,
+        }
+        for offset in (0..bytes).step_by(ZEROS.len()) {
+            file.write_at(offset, &ZEROS).map_err(|source| failed("initialise", source))?;
+        }
+        file.sync().map_err(|source| failed("sync", source))
+    }
+}
