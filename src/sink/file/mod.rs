@@ -75,4 +75,5 @@ pub use rolling::PartFacts;
 pub use rolling::RollReason;
 pub use rolling::RollingPolicy;
 pub use sink::FileSink;
+pub(crate) use staging::resolve;
 pub use writer::FileWriter;
