@@ -4,6 +4,8 @@
 pub mod checkpoint;
 pub mod clock;
 pub mod codec;
+#[cfg(feature = "cli")]
+pub mod dashboard;
 pub mod doors;
 mod error;
 pub mod format;

@@ -299,6 +299,12 @@ impl Coordinator {
         }
     }
 
+    /// As [`Self::new`], with up to `in_flight_max` checkpoints under way.
+    #[cfg(test)]
+    pub(super) fn with_in_flight_max(self, in_flight_max: usize) -> Self {
+        Self { in_flight_max, ..self }
+    }
+
     /// Takes note of what happened at `now`, a time that never goes back, and says what to do about it,
     /// in this order.
     pub fn on(&mut self, event: Event, now: Duration) -> Vec<Action> {

@@ -23,14 +23,18 @@
 //! - **K5** The log is kept from the oldest position that a retained checkpoint, the start record it is
 //!   read by, or a reader needs.
 
-mod completed;
 mod coordinator;
-mod fingerprint;
-mod history;
-mod inspect;
-mod record;
 mod restart;
+
+mod fingerprint;
+mod record;
+
+mod completed;
+mod history;
 mod store;
+
+mod inspect;
+
 #[cfg(test)]
 mod tests;
 

@@ -131,7 +131,57 @@ impl From<WriteError> for Error {
     }
 }
 
-/// The checkpoints of one job. Its methods may be called from any thread.
+/// The checkpoints of one job. Its methods may be called from any thread; they block.
+///
+/// The states that it hands out write to the same log, so that one sync makes a checkpoint complete. After
+/// an error of the log that is not a lack of room, the log is opened again, and a new store on it.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Arc;
+///
+/// use alluvium::checkpoint::{
+///     CheckpointSettings, CheckpointStore, CompletionKind, CompletionRecord, Fingerprint, JobStart, TaskRecord,
+/// };
+/// use alluvium::state::MemoryJournal;
+/// use alluvium::stream::{Lineage, TaskId};
+/// use jiff::Timestamp;
+///
+/// let job = JobStart {
+///     lineage_if_new: Lineage(7),
+///     job: "clicks".into(),
+///     source: "file in/*.ndjson".into(),
+///     sink: "file out".into(),
+///     tasks: vec![TaskId::new("source")],
+///     abandoned: vec![],
+///     at: Timestamp::UNIX_EPOCH,
+/// };
+/// let journal = MemoryJournal::new();
+/// let store = CheckpointStore::open(Arc::new(journal.clone()), CheckpointSettings::default())?;
+/// let mut started = store.start(job.clone())?;
+/// let mut state = started.states.take(&TaskId::new("source"))?;
+///
+/// state.put(b"position", b"7");
+/// let snapshot = state.snapshot()?;
+/// let completed = store.write(
+///     CompletionRecord {
+///         epoch: started.next_epoch(),
+///         incarnation: started.incarnation,
+///         kind: CompletionKind::Checkpoint,
+///         fingerprint: Fingerprint(1),
+///         tasks: BTreeMap::from([(state.task().clone(), TaskRecord { snapshot, ended: false })]),
+///     },
+///     Timestamp::UNIX_EPOCH,
+/// )?;
+///
+/// // The power fails; what was not synced is gone.
+/// let store = CheckpointStore::open(Arc::new(journal.reopened(false)), CheckpointSettings::default())?;
+/// let mut started = store.start(job)?;
+/// assert_eq!(started.restored.as_ref().map(|restored| &restored.completed), Some(&completed));
+/// let state = started.states.take(&TaskId::new("source"))?;
+/// assert_eq!(state.get(b"position")?.as_deref(), Some(&b"7"[..]));
+/// # Ok::<(), alluvium::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct CheckpointStore {
     journal: Arc<dyn Journal>,
@@ -171,7 +221,8 @@ impl CheckpointStore {
         self.lock().history.newest_start().cloned()
     }
 
-    /// The newest completed checkpoint.
+    /// The newest completed checkpoint: what [`Self::start`] restores. Whoever starts a job compares its
+    /// fingerprint before, by [`crate::checkpoint::decide_fingerprint`].
     pub fn latest(&self) -> Option<Checkpoint> {
         self.lock().history.newest().cloned()
     }
@@ -197,9 +248,6 @@ impl CheckpointStore {
         if let Some(former) = inner.running.take() {
             former.states.supersede();
         }
-        // After a restart within the process the log was not opened again: what was read is made durable
-        // here (P5).
-        self.journal.sync()?;
         let here = self.journal.end();
         let start = next_start(&job, &inner.history, newest.as_ref(), here);
         let plan = plan(&job, &start, newest.as_ref());
@@ -211,6 +259,8 @@ impl CheckpointStore {
         frame.extend(restored_record.as_ref().map(|record| record.encode(start.at_ms)));
         let entries: Vec<&[u8]> = frame.iter().map(Vec::as_slice).collect();
         let lsns = self.journal.append(&entries)?.lsns;
+        // It also makes durable what was read above, if the log was not opened again since it was
+        // appended (a restart within the process): nothing acts on it before (P5).
         self.journal.sync()?;
 
         let (incarnation, lineage, at_ms) = (start.incarnation, start.lineage, start.at_ms);
@@ -295,12 +345,11 @@ impl CheckpointStore {
                 ),
             ));
         }
-        if let Some(newest) = inner.history.newest()
-            && newest.record.epoch >= record.epoch
-        {
+        let newest = inner.history.newest().map_or(Epoch(0), |newest| newest.record.epoch);
+        if newest >= record.epoch {
             return Err(Error::usage(format!(
-                "checkpoint {} comes after checkpoint {}",
-                record.epoch, newest.record.epoch
+                "checkpoint {} cannot follow checkpoint {newest}; the first is 1",
+                record.epoch
             )));
         }
         if !record.tasks.keys().eq(tasks.iter().collect::<BTreeSet<_>>()) {

@@ -6,11 +6,11 @@
 mod schema;
 
 mod decode;
+mod fault;
 mod gather;
 pub mod parquet;
 #[cfg(test)]
 pub(crate) mod sample;
-mod fault;
 pub mod spill;
 
 mod column;
@@ -46,6 +46,7 @@ pub use encode::LineFormat;
 pub use fault::QUOTED_CHARS_MAX;
 pub use fault::RAW_BYTES_MAX;
 pub use fault::rejected;
+pub use gather::Gather;
 pub use infer::InferError;
 pub use infer::Inference;
 pub use infer::SAMPLE_RECORDS;
@@ -58,4 +59,3 @@ pub use schema::parse_schema;
 pub use schema::parse_type;
 pub use schema::schema_text;
 pub use schema::type_text;
-pub use gather::Gather;

@@ -257,6 +257,7 @@ impl Job {
             fingerprint,
             restored: started.restored.as_ref().map(|restored| (restored.record.epoch, restored.record.kind)),
         };
+        (self.observer)(&RunEvent::Running);
         dataflow.run(tasks[0].clone(), source, input, on_rejected(letters_inputs), start, stop).await
     }
 

@@ -32,6 +32,7 @@ use crate::runtime::DataflowSettings;
 use crate::sink::file::FileSink;
 use crate::sink::file::FileSinkSettings;
 use crate::sink::file::Identity;
+use crate::sink::file::LineSettings;
 use crate::sink::file::OnUnplaced;
 use crate::sink::file::PartFormat;
 use crate::sink::file::RollingPolicy;
@@ -142,7 +143,8 @@ pub(super) fn table(
             bloom_filters: to.parquet.bloom_filter.clone(),
             ..ParquetSettings::default()
         }),
-        SinkFormat::Ndjson | SinkFormat::Csv => PartFormat::Ndjson,
+        SinkFormat::Ndjson => PartFormat::Ndjson(LineSettings::default()),
+        SinkFormat::Csv => PartFormat::Csv(LineSettings::default()),
     };
     let roll = RollingPolicy {
         bytes_min: Some(to.roll.size),
@@ -178,7 +180,7 @@ pub(super) fn dead_letters(
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
     let settings = FileSinkSettings {
-        format: PartFormat::Ndjson,
+        format: PartFormat::Ndjson(LineSettings::default()),
         roll: RollingPolicy {
             bytes_min: Some(pipeline.sink.roll.size),
             rows_min: None,

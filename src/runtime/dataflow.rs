@@ -65,6 +65,8 @@ pub enum RunEvent {
         /// The checkpoint that it goes on from.
         restored: Option<Epoch>,
     },
+    /// The recovery has ended: what the checkpoint lists is committed, and records flow.
+    Running,
     /// An attempt failed, and there will be another one.
     Restarting {
         /// The wait before it.

@@ -36,5 +36,3 @@ pub use dataflow::StopRequest;
 pub use sink_task::SinkInput;
 pub use source_task::OnRejected;
 
-#[cfg(test)]
-mod tests;

@@ -15,7 +15,6 @@ use crate::state::entry::Found;
 use crate::state::handle::State;
 use crate::state::index::Index;
 use crate::state::index::Place;
-use crate::state::journal::Appended;
 use crate::state::journal::Journal;
 use crate::state::journal::JournalError;
 use crate::state::journal::JournalReader;
@@ -25,22 +24,31 @@ use crate::state::view::StateView;
 use crate::state::void::Voids;
 use crate::stream::Lsn;
 use crate::stream::TaskId;
+use crate::wal::Appended;
 
 /// How the state treats its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateSettings {
     /// Old entries are rewritten, so that segments can be given up, only while the log has more bytes.
     pub rewrite_log_bytes_min: u64,
+    /// While that is so, at least this much is rewritten by each snapshot of a task that holds the log back:
+    /// one that logs little must not hold it back for long.
+    pub rewrite_bytes_min: u64,
 }
 
 impl StateSettings {
     /// 128 MiB: two segments of the default size; below, rewriting could not give one up.
     pub const REWRITE_LOG_BYTES_MIN: u64 = 128 << 20;
+    /// 1 MiB: some milliseconds of a snapshot.
+    pub const REWRITE_BYTES_MIN: u64 = 1 << 20;
 }
 
 impl Default for StateSettings {
     fn default() -> Self {
-        Self { rewrite_log_bytes_min: Self::REWRITE_LOG_BYTES_MIN }
+        Self {
+            rewrite_log_bytes_min: Self::REWRITE_LOG_BYTES_MIN,
+            rewrite_bytes_min: Self::REWRITE_BYTES_MIN,
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //!  entry  | version: u8 | kind: u8 | task's number | the kind's own fields
 //!  1 put    | key: bytes  | value
 //!  2 remove | key
-//!  3 push   | list: bytes | life | index | item
+//!  3 push   | list: bytes | life | first index | count | one: the item; more: count x item: bytes
 //!  4 clear  | list: bytes | life | first index that stays
 //!  5 drop   | list: bytes | life
 //! ```
@@ -42,12 +42,72 @@ pub(super) enum Entry<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     /// The key has no value.
     Remove { key: &'a [u8] },
-    /// The list has this item at this place; also written again for an old item (compaction).
-    Push { list: &'a [u8], life: u64, index: u64, item: &'a [u8] },
+    /// The list has these items from this index on; old items are written again so too (compaction).
+    Push { list: &'a [u8], life: u64, first: u64, items: Items<'a> },
     /// The list begins at this index; nothing below is ever used again.
     Clear { list: &'a [u8], life: u64, first: u64 },
     /// This life of the list is over.
     Drop { list: &'a [u8], life: u64 },
+}
+
+/// Items of a list that follow each other, in one entry; at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Items<'a> {
+    count: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> Items<'a> {
+    /// One item, which is not copied.
+    pub(super) fn one(item: &'a [u8]) -> Self {
+        Self { count: 1, bytes: item }
+    }
+
+    /// Several items, put one behind the other in `buffer`.
+    pub(super) fn several<'i>(items: impl IntoIterator<Item = &'i [u8]>, buffer: &'a mut Vec<u8>) -> Self {
+        let mut e = Encoder::new();
+        let mut count = 0;
+        let mut only = None;
+        for item in items {
+            count += 1;
+            only = (count == 1).then_some(item);
+            e.bytes(item);
+        }
+        *buffer = match only {
+            Some(item) => item.to_vec(),
+            None => e.finish(),
+        };
+        Self { count, bytes: buffer }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The items in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let mut d = Decoder::new(self.bytes);
+        let (count, bytes) = (self.count, self.bytes);
+        // Entries are decoded once as a whole before this, so that no item is missing here.
+        (0..count).map_while(move |_| if count == 1 { Some(bytes) } else { d.bytes().ok() })
+    }
+
+    fn decode(d: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        let count = d.varint()?;
+        let bytes = d.rest();
+        match count {
+            0 => return Err(DecodeError::Invalid { at: 2, what: "a push of no items" }),
+            1 => {}
+            _ => {
+                for _ in 0..count {
+                    d.bytes()?;
+                }
+                d.clone().finish()?;
+            }
+        }
+        Ok(Self { count, bytes })
+    }
 }
 
 /// An entry of the log as state sees it.
@@ -75,9 +135,9 @@ impl<'a> Entry<'a> {
                 head(REMOVE);
                 e.raw(key);
             }
-            Self::Push { list, life, index, item } => {
+            Self::Push { list, life, first, items } => {
                 head(PUSH);
-                e.bytes(list).varint(life).varint(index).raw(item);
+                e.bytes(list).varint(life).varint(first).varint(items.count).raw(items.bytes);
             }
             Self::Clear { list, life, first } => {
                 head(CLEAR);
@@ -103,7 +163,14 @@ impl<'a> Entry<'a> {
         let entry = match kind {
             PUT => Self::Put { key: d.bytes()?, value: d.rest() },
             REMOVE => Self::Remove { key: d.rest() },
-            PUSH => Self::Push { list: d.bytes()?, life: d.varint()?, index: d.varint()?, item: d.rest() },
+            PUSH => {
+                let (list, life, first) = (d.bytes()?, d.varint()?, d.varint()?);
+                let items = Items::decode(&mut d)?;
+                if first.checked_add(items.count).is_none() {
+                    return Err(DecodeError::Invalid { at: 2, what: "an index beyond all lists" });
+                }
+                Self::Push { list, life, first, items }
+            }
             CLEAR => {
                 let entry = Self::Clear { list: d.bytes()?, life: d.varint()?, first: d.varint()? };
                 d.finish()?;

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::collections::btree_map::OccupiedEntry;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,14 +24,17 @@ use crate::state::backend::Shared;
 use crate::state::backend::StateSettings;
 use crate::state::backend::restore;
 use crate::state::entry::Entry;
-use crate::state::index::From;
+use crate::state::entry::Items;
+use crate::state::index::Chunk;
+use crate::state::index::EntryReader;
 use crate::state::index::Index;
-use crate::state::index::Item;
 use crate::state::index::List;
 use crate::state::index::Name;
 use crate::state::index::Place;
 use crate::state::index::Target;
 use crate::state::index::Value;
+use crate::state::index::Waiting;
+use crate::state::index::nth;
 use crate::state::journal::JournalError;
 use crate::state::memory::MemoryJournal;
 use crate::state::reader::ItemPlace;
@@ -41,10 +45,13 @@ use crate::stream::Lsn;
 use crate::stream::TaskId;
 
 /// Items from this size on go to the log when they are pushed.
-const LARGE_ITEM_BYTES_MIN: usize = 4096;
+pub(super) const LARGE_ITEM_BYTES_MIN: usize = 4096;
 
 /// Small items wait for the snapshot until they are this much together; then they go to the log too.
 const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// Small items share an entry up to this many bytes: what one of them costs to read.
+pub(super) const CHUNK_BYTES_MAX: usize = 32 << 10;
 
 /// A frame is closed once it has this many bytes. Several frames are as good as one: a snapshot covers
 /// all of them or, after a crash, none.
@@ -78,7 +85,7 @@ pub struct State {
     pub(super) index: Index,
     /// Keys changed since the last snapshot, and whether the log has an older entry of them.
     changed: BTreeMap<Name, bool>,
-    /// Lists changed since the last snapshot, and their items that wait.
+    /// Lists changed since the last snapshot, and the first indices of their chunks that wait.
     changed_lists: BTreeMap<Name, VecDeque<u64>>,
     /// Lists dropped since the last snapshot that the log knows.
     dropped: VecDeque<(Name, u64)>,
@@ -152,7 +159,7 @@ impl State {
     ///
     /// [`crate::ErrorKind::Damage`] when the log does not verify there.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.index.get(&self.from(), key)
+        self.index.get(&self.entries(), key)
     }
 
     /// Gives `key` the value; it stays in memory until the snapshot. The value it already has costs
@@ -205,25 +212,34 @@ impl State {
             None => Name::from(list),
         };
         let (life, index) = match self.index.lists.get(list) {
-            Some(found) => (found.life, found.next()),
+            Some(found) => (found.life, found.next),
             None => (self.index.next_life, 0),
         };
-        let logged = if large {
-            let entry = Entry::Push { list, life, index, item }.encode(self.number);
-            let at = self.shared.append(&[&entry])?.lsns.first().copied();
+        let mut logged = None;
+        if large {
+            let entry = Entry::Push { list, life, first: index, items: Items::one(item) }.encode(self.number);
+            let lsn = self.shared.append(&[&entry])?.lsns.first().copied();
+            logged = lsn.map(|lsn| Place { lsn, bytes: entry.len() as u64 });
             self.appended_bytes += entry.len() as u64;
-            at.map(|lsn| Place { lsn, bytes: entry.len() as u64 })
-        } else {
-            None
-        };
+        }
+        self.index.next_life = self.index.next_life.max(life.saturating_add(1));
         let found = self.index.lists.entry(Arc::clone(&name)).or_insert_with(|| List::new(life, 0));
-        self.index.next_life = self.index.next_life.max(life + 1);
-        found.items.push_back(Item::Waiting(if logged.is_some() { Arc::default() } else { Arc::from(item) }));
+        found.next = index + 1;
         let waiting = self.changed_lists.entry(Arc::clone(&name)).or_default();
         match logged {
-            Some(place) => self.item_is_logged(&name, index, place),
+            Some(place) => self.chunk_is_logged(&name, index, 1, place),
             None => {
-                waiting.push_back(index);
+                match found.chunks.last_entry().map(OccupiedEntry::into_mut) {
+                    Some(Chunk::Waiting(last)) if last.bytes + item.len() <= CHUNK_BYTES_MAX => {
+                        last.push(item)
+                    }
+                    _ => {
+                        let mut chunk = Waiting::default();
+                        chunk.push(item);
+                        found.chunks.insert(index, Chunk::Waiting(chunk));
+                        waiting.push_back(index);
+                    }
+                }
                 self.waiting_bytes += item.len();
             }
         }
@@ -242,30 +258,50 @@ impl State {
     /// [`crate::ErrorKind::Fatal`] when there is no such item, [`crate::ErrorKind::Damage`] when the log
     /// does not verify there.
     pub fn item(&self, list: &[u8], index: u64) -> Result<Vec<u8>> {
-        self.index.item(&self.from(), list, index)
+        self.index.item(&self.entries(), list, index)
+    }
+
+    /// The items of `list` from `from` on, with their indices, in order: cheaper than one by one, since small
+    /// items share entries of the log. An error stands for all items of an entry that does not verify.
+    pub fn items<'s>(
+        &'s self,
+        list: &[u8],
+        from: u64,
+    ) -> impl Iterator<Item = Result<(u64, Vec<u8>)>> + use<'s> {
+        self.index.items(self.entries(), list, from)
     }
 
     /// Removes the items of `list` below `index`, which is absolute (P15). At most all that there are.
     pub fn clear_before(&mut self, list: &[u8], index: u64) {
         let Some((name, _)) = self.index.lists.get_key_value(list) else { return };
         let name = Arc::clone(name);
-        let mut gone = Vec::new();
-        let Some(found) = self.index.lists.get_mut(list) else { return };
-        while found.first < index {
-            let Some(item) = found.items.pop_front() else { break };
-            found.first += 1;
-            found.cleared |= found.logged;
-            gone.push(item);
-        }
-        if gone.is_empty() {
+        let Some(found) = self.index.lists.get_mut(&name) else { return };
+        let index = index.min(found.next);
+        if index <= found.first {
             return;
         }
-        let first = found.first;
-        let waiting = self.changed_lists.entry(name).or_default();
-        while waiting.front().is_some_and(|index| *index < first) {
-            waiting.pop_front();
+        found.first = index;
+        found.cleared |= found.logged;
+        let waiting = self.changed_lists.entry(Arc::clone(&name)).or_default();
+        waiting.retain(|first| *first >= index);
+        let kept = found.chunks.split_off(&index);
+        let mut gone = std::mem::replace(&mut found.chunks, kept);
+        // The last of them may have items on both sides.
+        if let Some((first, mut chunk)) = gone.pop_last() {
+            if first + chunk.count() <= index {
+                gone.insert(first, chunk);
+            } else if let Chunk::Waiting(Waiting { items, bytes }) = &mut chunk {
+                let below = usize::try_from(index - first).unwrap_or(usize::MAX).min(items.len());
+                let less: usize = items.drain(..below).map(|item| item.len()).sum();
+                *bytes -= less;
+                self.waiting_bytes -= less;
+                waiting.push_front(index);
+                found.chunks.insert(index, chunk);
+            } else {
+                found.chunks.insert(first, chunk);
+            }
         }
-        self.forget_items(gone);
+        self.forget_chunks(gone);
     }
 
     /// Ends the life of `list`; pushing to it again begins a new one, at index 0.
@@ -278,16 +314,18 @@ impl State {
         if found.logged {
             self.dropped.push_back((name, found.life));
         }
-        self.forget_items(found.items);
+        self.forget_chunks(found.chunks);
     }
 
     /// Where item `index` of `list` is, to be read elsewhere by a [`StateReader`]; `None` when there is
     /// no such item.
     pub fn locate(&self, list: &[u8], index: u64) -> Option<ItemRef> {
         let (name, found) = self.index.lists.get_key_value(list)?;
-        let place = match found.item(index)? {
-            Item::Waiting(bytes) => ItemPlace::Waiting(Arc::clone(bytes)),
-            Item::Logged(place) => ItemPlace::Logged(Arc::new(self.shared.pins.pin(place.lsn))),
+        let place = match found.chunk(index)? {
+            (first, Chunk::Waiting(waiting)) => {
+                ItemPlace::Waiting(Arc::clone(nth(&waiting.items, index - first)?))
+            }
+            (_, Chunk::Logged(_, place)) => ItemPlace::Logged(Arc::new(self.shared.pins.pin(place.lsn))),
         };
         Some(ItemRef { list: Arc::clone(name), life: found.life, index, place })
     }
@@ -301,7 +339,7 @@ impl State {
     ///
     /// With no changes nothing is appended (T5). A log that is large and mostly dead makes it rewrite
     /// some of the oldest entries as well: as many bytes as the log grew by since the last snapshot, or
-    /// 1 MiB.
+    /// [`StateSettings::rewrite_bytes_min`].
     ///
     /// # Errors
     ///
@@ -327,7 +365,7 @@ impl State {
         StateStats {
             keys: self.index.values.len() as u64,
             lists: self.index.lists.len() as u64,
-            items: self.index.lists.values().map(|list| list.items.len() as u64).sum(),
+            items: self.index.lists.values().map(|list| list.next - list.first).sum(),
             live_bytes: self.index.live_bytes,
             waiting_bytes: self.waiting_bytes as u64,
             appended_bytes: self.appended_bytes,
@@ -335,8 +373,8 @@ impl State {
         }
     }
 
-    pub(super) fn from(&self) -> From<'_> {
-        From { journal: &*self.shared.journal, task: &self.task, number: self.number }
+    pub(super) fn entries(&self) -> EntryReader<'_> {
+        EntryReader { journal: &*self.shared.journal, task: &self.task, number: self.number }
     }
 
     /// Takes note that the value of `name`, so far `old`, has changed.
@@ -348,11 +386,11 @@ impl State {
         }
     }
 
-    fn forget_items(&mut self, items: impl IntoIterator<Item = Item>) {
-        for item in items {
-            match item {
-                Item::Waiting(bytes) => self.waiting_bytes -= bytes.len(),
-                Item::Logged(place) => self.index.forget(place),
+    fn forget_chunks(&mut self, chunks: BTreeMap<u64, Chunk>) {
+        for chunk in chunks.into_values() {
+            match chunk {
+                Chunk::Waiting(waiting) => self.waiting_bytes -= waiting.bytes,
+                Chunk::Logged(_, place) => self.index.forget(place),
             }
         }
     }
@@ -365,7 +403,7 @@ impl State {
             if self.index.lists.get(name).is_some_and(List::needs_clear) {
                 changes.push(Change::Clear(Arc::clone(name)));
             }
-            changes.extend(waiting.iter().map(|index| Change::Push(Arc::clone(name), *index)));
+            changes.extend(waiting.iter().map(|first| Change::Push(Arc::clone(name), *first)));
         }
         changes.extend(self.changed.keys().map(|name| match self.index.values.contains_key(name) {
             true => Change::Put(Arc::clone(name)),
@@ -378,7 +416,7 @@ impl State {
     fn log_waiting_items(&mut self) -> Result<(), JournalError> {
         let mut items = Vec::new();
         for (name, waiting) in &self.changed_lists {
-            items.extend(waiting.iter().map(|index| Change::Push(Arc::clone(name), *index)));
+            items.extend(waiting.iter().map(|first| Change::Push(Arc::clone(name), *first)));
         }
         self.append(items)
     }
@@ -414,18 +452,21 @@ impl State {
 
     fn entry(&self, change: &Change) -> Vec<u8> {
         let life = |list: &Name| self.index.lists.get(list).map_or(0, |list| list.life);
+        let mut buffer = Vec::new();
         let entry = match change {
             Change::Drop(list, life) => Entry::Drop { list, life: *life },
             Change::Clear(list) => {
                 let first = self.index.range(list).start;
                 Entry::Clear { list, life: life(list), first }
             }
-            Change::Push(list, index) => {
-                let item = match self.index.lists.get(list).and_then(|list| list.item(*index)) {
-                    Some(Item::Waiting(bytes)) => &**bytes,
-                    _ => &[],
+            Change::Push(list, first) => {
+                let chunk = self.index.lists.get(list).and_then(|list| list.chunks.get(first));
+                let waiting = match chunk {
+                    Some(Chunk::Waiting(waiting)) => Some(waiting.items.iter().map(|item| &**item)),
+                    _ => None,
                 };
-                Entry::Push { list, life: life(list), index: *index, item }
+                let items = Items::several(waiting.into_iter().flatten(), &mut buffer);
+                Entry::Push { list, life: life(list), first: *first, items }
             }
             Change::Put(key) => {
                 let value = self.index.values.get(key).and_then(Value::inline);
@@ -447,7 +488,7 @@ impl State {
                 let Some(list) = self.index.lists.get_mut(&name) else { return };
                 list.cleared = false;
                 list.logged = true;
-                let empty = list.items.is_empty();
+                let empty = list.is_empty();
                 let old = std::mem::replace(&mut list.mark, empty.then_some(place));
                 if let Some(old) = old {
                     self.index.forget(old);
@@ -456,11 +497,13 @@ impl State {
                     self.index.keep(place, Target::Mark(name));
                 }
             }
-            Change::Push(name, index) => {
+            Change::Push(name, first) => {
                 if let Some(waiting) = self.changed_lists.get_mut(&name) {
                     waiting.pop_front();
                 }
-                self.item_is_logged(&name, index, place);
+                let chunk = self.index.lists.get(&name).and_then(|list| list.chunks.get(&first));
+                let count = chunk.map_or(0, Chunk::count);
+                self.chunk_is_logged(&name, first, count, place);
             }
             Change::Put(name) => {
                 self.changed.remove(&name);
@@ -477,21 +520,19 @@ impl State {
         }
     }
 
-    /// Takes note that item `index` of list `name` is in the log.
-    fn item_is_logged(&mut self, name: &Name, index: u64, place: Place) {
+    /// Takes note that `count` items of list `name` from `first` on are in the log.
+    fn chunk_is_logged(&mut self, name: &Name, first: u64, count: u64, place: Place) {
         let Some(list) = self.index.lists.get_mut(name) else { return };
         list.logged = true;
         let mark = list.mark.take();
-        if let Some(item) = list.item_mut(index)
-            && let Item::Waiting(bytes) = std::mem::replace(item, Item::Logged(place))
-        {
-            self.waiting_bytes -= bytes.len();
+        if let Some(Chunk::Waiting(waiting)) = list.chunks.insert(first, Chunk::Logged(count, place)) {
+            self.waiting_bytes -= waiting.bytes;
         }
         if let Some(mark) = mark {
-            // The item says where the list goes on; the clear that did is no longer needed.
+            // The items say where the list goes on; the clear that did is no longer needed.
             self.index.forget(mark);
         }
-        self.index.keep(place, Target::Item(Arc::clone(name), index));
+        self.index.keep(place, Target::Chunk(Arc::clone(name), first));
     }
 }
 

@@ -5,7 +5,9 @@
 //!
 //! # Invariants
 //!
-//! - The items of a list are those of the indices from `first` on, without a gap, up to `next`.
+//! - The items of a list are those of the indices from `first` on, without a gap, up to `next`. Small
+//!   ones share entries (a *chunk*), so that a long list costs little memory; a chunk is needed as long as
+//!   one of its items is.
 //! - An empty list needs its last clear: it alone says where the list goes on (T3).
 //! - `live` holds each entry of the log that the state needs, once, under its position (T2).
 
@@ -19,6 +21,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::state::entry::Entry;
 use crate::state::entry::Found;
+use crate::state::entry::Items;
 use crate::state::journal::JournalReader;
 use crate::stream::Lsn;
 use crate::stream::TaskId;
@@ -75,13 +78,40 @@ impl Value {
     }
 }
 
-/// An item of a list.
+/// Items of a list that follow each other and are, or will be, in one entry.
 #[derive(Debug, Clone)]
-pub(super) enum Item {
+pub(super) enum Chunk {
     /// Not yet in the log.
-    Waiting(Arc<[u8]>),
-    /// In the log.
-    Logged(Place),
+    Waiting(Waiting),
+    /// So many, in the log.
+    Logged(u64, Place),
+}
+
+/// Items that wait for the next snapshot.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Waiting {
+    /// The items.
+    pub items: VecDeque<Arc<[u8]>>,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+impl Waiting {
+    /// Adds `item` at the end.
+    pub(super) fn push(&mut self, item: &[u8]) {
+        self.bytes += item.len();
+        self.items.push_back(Arc::from(item));
+    }
+}
+
+impl Chunk {
+    /// How many items it has.
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Waiting(waiting) => waiting.items.len() as u64,
+            Self::Logged(count, _) => *count,
+        }
+    }
 }
 
 /// An append-only list.
@@ -89,10 +119,12 @@ pub(super) enum Item {
 pub(super) struct List {
     /// Tells this list from former ones of its name.
     pub life: u64,
-    /// Index of the first item.
+    /// Index of the first item; the oldest chunk may begin earlier.
     pub first: u64,
-    /// The items from `first` on.
-    pub items: VecDeque<Item>,
+    /// Index of the next item.
+    pub next: u64,
+    /// The items, by the index of the first of each chunk.
+    pub chunks: BTreeMap<u64, Chunk>,
     /// The logged clear that an empty list needs.
     pub mark: Option<Place>,
     /// The log has older entries of this life and does not say yet that the list begins later.
@@ -104,29 +136,25 @@ pub(super) struct List {
 impl List {
     /// An empty list that goes on at `first`.
     pub(super) fn new(life: u64, first: u64) -> Self {
-        Self { life, first, items: VecDeque::new(), mark: None, cleared: false, logged: false }
+        Self { life, first, next: first, chunks: BTreeMap::new(), mark: None, cleared: false, logged: false }
     }
 
-    /// The index of the next item.
-    pub(super) fn next(&self) -> u64 {
-        self.first + self.items.len() as u64
+    /// Whether it has no items.
+    pub(super) fn is_empty(&self) -> bool {
+        self.first == self.next
     }
 
-    /// The item of `index`.
-    pub(super) fn item(&self, index: u64) -> Option<&Item> {
-        let at = usize::try_from(index.checked_sub(self.first)?).ok()?;
-        self.items.get(at)
-    }
-
-    /// The same, to be changed.
-    pub(super) fn item_mut(&mut self, index: u64) -> Option<&mut Item> {
-        let at = usize::try_from(index.checked_sub(self.first)?).ok()?;
-        self.items.get_mut(at)
+    /// The chunk with the item of `index`, and the chunk's first index.
+    pub(super) fn chunk(&self, index: u64) -> Option<(u64, &Chunk)> {
+        if !(self.first..self.next).contains(&index) {
+            return None;
+        }
+        self.chunks.range(..=index).next_back().map(|(first, chunk)| (*first, chunk))
     }
 
     /// Whether the next snapshot must log where the list begins.
     pub(super) fn needs_clear(&self) -> bool {
-        self.cleared || (self.items.is_empty() && self.mark.is_none())
+        self.cleared || (self.is_empty() && self.mark.is_none())
     }
 }
 
@@ -135,8 +163,8 @@ impl List {
 pub(super) enum Target {
     /// The value of a key.
     Value(Name),
-    /// An item of a list.
-    Item(Name, u64),
+    /// The chunk of a list that begins at this index.
+    Chunk(Name, u64),
     /// The clear of an empty list.
     Mark(Name),
 }
@@ -177,7 +205,7 @@ impl Index {
 
     /// Indices of the items of `list`; empty when there is no such list.
     pub(super) fn range(&self, list: &[u8]) -> Range<u64> {
-        self.lists.get(list).map_or(0..0, |list| list.first..list.next())
+        self.lists.get(list).map_or(0..0, |list| list.first..list.next)
     }
 
     /// The keys that begin with `prefix`, sorted.
@@ -198,22 +226,52 @@ impl Index {
     }
 
     /// The value of `key`.
-    pub(super) fn get(&self, from: &From<'_>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(super) fn get(&self, reader: &EntryReader<'_>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.values.get(key) {
             None => Ok(None),
             Some(Value::Waiting(bytes) | Value::Small(bytes, _)) => Ok(Some(bytes.to_vec())),
-            Some(Value::Large(place)) => from.value(place.lsn, key).map(Some),
+            Some(Value::Large(place)) => reader.value(place.lsn, key).map(Some),
         }
     }
 
     /// The item of `list` at `index`.
-    pub(super) fn item(&self, from: &From<'_>, list: &[u8], index: u64) -> Result<Vec<u8>> {
-        let found = self.lists.get(list).and_then(|found| Some((found.life, found.item(index)?)));
+    pub(super) fn item(&self, reader: &EntryReader<'_>, list: &[u8], index: u64) -> Result<Vec<u8>> {
+        let found = self.lists.get(list).and_then(|found| Some((found.life, found.chunk(index)?)));
         match found {
-            Some((_, Item::Waiting(bytes))) => Ok(bytes.to_vec()),
-            Some((life, Item::Logged(place))) => from.item(place.lsn, list, life, index),
-            None => Err(self.no_such_item(from.task, list, index)),
+            Some((_, (first, Chunk::Waiting(waiting)))) => match nth(&waiting.items, index - first) {
+                Some(bytes) => Ok(bytes.to_vec()),
+                None => Err(self.no_such_item(reader.task, list, index)),
+            },
+            Some((life, (_, Chunk::Logged(_, place)))) => reader.item(place.lsn, list, life, index),
+            None => Err(self.no_such_item(reader.task, list, index)),
         }
+    }
+
+    /// The items of `list` from `least` on with their indices; each entry of the log is read once.
+    pub(super) fn items<'s>(
+        &'s self,
+        reader: EntryReader<'s>,
+        list: &[u8],
+        least: u64,
+    ) -> impl Iterator<Item = Result<(u64, Vec<u8>)>> + use<'s> {
+        let found = self.lists.get_key_value(list);
+        let chunks = found.into_iter().flat_map(move |(name, found)| {
+            let least = least.clamp(found.first, found.next);
+            let begin = found.chunk(least).map_or(least, |(first, _)| first);
+            found.chunks.range(begin..).map(move |(first, chunk)| (name, found.life, least, *first, chunk))
+        });
+        chunks.flat_map(move |(name, life, least, first, chunk)| {
+            let all = match chunk {
+                Chunk::Waiting(waiting) => Ok(waiting.items.iter().map(|item| item.to_vec()).collect()),
+                Chunk::Logged(count, place) => reader.chunk(place.lsn, name, life, first, *count),
+            };
+            let (items, failed) = match all {
+                Ok(items) => (items, None),
+                Err(error) => (Vec::new(), Some(Err(error))),
+            };
+            let numbered = (first..).zip(items).filter(move |(index, _)| *index >= least);
+            numbered.map(Ok).chain(failed)
+        })
     }
 
     /// The error for an item that is not there.
@@ -228,7 +286,7 @@ impl Index {
 
 /// Where entries of one task are read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct From<'a> {
+pub(super) struct EntryReader<'a> {
     /// The log.
     pub journal: &'a dyn JournalReader,
     /// The task.
@@ -237,7 +295,7 @@ pub(super) struct From<'a> {
     pub number: u32,
 }
 
-impl From<'_> {
+impl EntryReader<'_> {
     /// Reads the value of `key` at `at`, and makes sure that it is the one.
     pub(super) fn value(&self, at: Lsn, key: &[u8]) -> Result<Vec<u8>> {
         let mut bytes = self.journal.read(at)?;
@@ -254,24 +312,63 @@ impl From<'_> {
         Ok(bytes)
     }
 
-    /// Reads item `index` of `list` at `at`, and makes sure that it is the one.
+    /// Reads item `index` of `list` out of the entry at `at`, and makes sure that it is the one.
     pub(super) fn item(&self, at: Lsn, list: &[u8], life: u64, index: u64) -> Result<Vec<u8>> {
         let mut bytes = self.journal.read(at)?;
-        let len = match Entry::decode(&bytes)? {
-            Found::State(number, Entry::Push { list: name, life: of, index: at_index, item })
-                if number == self.number && name == list && of == life && at_index == index =>
-            {
-                item.len()
-            }
-            _ => return Err(self.other(at, format_args!("item {index} of list {}", shown(list)))),
+        let items = match self.push(&bytes, list, life)? {
+            Some((first, items)) if (first..first + items.count()).contains(&index) => Some((first, items)),
+            _ => None,
         };
+        let wanted = || self.other(at, format_args!("item {index} of list {}", shown(list)));
+        let Some((first, items)) = items else { return Err(wanted()) };
+        let item = nth(items.iter(), index - first).ok_or_else(wanted)?;
+        if items.count() > 1 {
+            return Ok(item.to_vec());
+        }
+        // A large item is the end of its entry: it is moved, not copied again.
+        let len = item.len();
         bytes.drain(..bytes.len() - len);
         Ok(bytes)
+    }
+
+    /// Reads the `count` items of `list` from `first` on, which are the entry at `at`.
+    pub(super) fn chunk(
+        &self,
+        at: Lsn,
+        list: &[u8],
+        life: u64,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<Vec<u8>>> {
+        let bytes = self.journal.read(at)?;
+        match self.push(&bytes, list, life)? {
+            Some((found, items)) if (found, items.count()) == (first, count) => {
+                Ok(items.iter().map(<[u8]>::to_vec).collect())
+            }
+            _ => Err(self.other(at, format_args!("{count} items from {first} on of list {}", shown(list)))),
+        }
+    }
+
+    /// First index and items of an entry, if they are of `list` in its `life`.
+    fn push<'b>(&self, bytes: &'b [u8], list: &[u8], life: u64) -> Result<Option<(u64, Items<'b>)>> {
+        Ok(match Entry::decode(bytes)? {
+            Found::State(number, Entry::Push { list: name, life: of, first, items })
+                if number == self.number && name == list && of == life =>
+            {
+                Some((first, items))
+            }
+            _ => None,
+        })
     }
 
     fn other(&self, at: Lsn, wanted: std::fmt::Arguments<'_>) -> Error {
         Error::damage(format!("{}: the log should have {wanted} at {at}, it has something else", self.task))
     }
+}
+
+/// The item at `at` of a sequence.
+pub(super) fn nth<I: IntoIterator>(items: I, at: u64) -> Option<I::Item> {
+    items.into_iter().nth(usize::try_from(at).ok()?)
 }
 
 /// A name as people read it.

@@ -5,6 +5,8 @@ use std::fmt;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::stream::Lsn;
+use crate::wal::Appended;
+use crate::wal::Logged;
 
 /// The reading half of a log: enough for `inspect`, which never writes.
 pub trait JournalReader: Send + Sync + fmt::Debug {
@@ -36,8 +38,8 @@ pub trait Journal: JournalReader {
     ///
     /// # Errors
     ///
-    /// [`JournalError::NoRoom`] changed nothing; after [`JournalError::Uncertain`] the log is closed to
-    /// writing until it is opened again.
+    /// [`JournalError::NoRoom`] and [`JournalError::Failed`] changed nothing; after
+    /// [`JournalError::Uncertain`] the log is closed to writing until it is opened again.
     fn append(&self, entries: &[&[u8]]) -> Result<Appended, JournalError>;
 
     /// Makes durable what was appended so far; returns the position below which all is.
@@ -49,28 +51,13 @@ pub trait Journal: JournalReader {
 
     /// Gives up entries below `before`, or fewer of them: whole segments only.
     fn truncate_before(&self, before: Lsn) -> Result<(), JournalError>;
+
+    /// Bytes appended since the log was opened, with all that the log adds to them.
+    fn appended_bytes(&self) -> u64;
 }
 
 /// Entries of a log in order.
 pub type Replay<'a> = Box<dyn Iterator<Item = Result<Logged, JournalError>> + Send + 'a>;
-
-/// Where the entries of one append went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Appended {
-    /// The position of each entry, growing.
-    pub lsns: Vec<Lsn>,
-    /// The position behind them; every later entry lies at or above it.
-    pub end: Lsn,
-}
-
-/// An entry of the log and its position.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Logged {
-    /// Where it begins.
-    pub at: Lsn,
-    /// Its bytes.
-    pub entry: Vec<u8>,
-}
 
 /// Why a log did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +97,13 @@ pub enum JournalError {
         #[source]
         source: Option<Box<dyn std::error::Error + Send + Sync>>,
     },
+    /// A call failed that changed nothing: a file could not be read, the log was closed.
+    #[error("the log did not answer")]
+    Failed {
+        /// What the log says of it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The handle belongs to a former start of the job, whose tasks may no longer write (P10).
     #[error("a newer start of the job owns the log")]
     Superseded,
@@ -122,6 +116,7 @@ impl From<JournalError> for Error {
             JournalError::Uncertain { .. } => (Error::retry, "state may not have been written"),
             JournalError::Gone { .. } => (Error::damage, "state is missing"),
             JournalError::Damaged { .. } => (Error::damage, "state is damaged"),
+            JournalError::Failed { .. } => (Error::retry, "state cannot be read or written"),
             JournalError::Superseded => {
                 (|what| Error::new(ErrorKind::Fenced, what), "state cannot be written")
             }

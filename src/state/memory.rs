@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
-use crate::state::journal::Appended;
 use crate::state::journal::Journal;
 use crate::state::journal::JournalError;
 use crate::state::journal::JournalReader;
-use crate::state::journal::Logged;
 use crate::state::journal::Replay;
 use crate::stream::Lsn;
+use crate::wal::Appended;
+use crate::wal::Logged;
 
 /// Bytes that a frame takes besides its entries, as in the real log.
 const FRAME_HEADER_BYTES: u64 = 64;
@@ -61,11 +61,6 @@ impl MemoryJournal {
     /// The next sync fails, and all calls after it.
     pub fn fail_next_sync(&self) {
         self.lock().failing = true;
-    }
-
-    /// Bytes appended since the log was made or reopened, frame headers included.
-    pub fn appended_bytes(&self) -> u64 {
-        self.lock().appended_bytes
     }
 
     /// Entries that there are.
@@ -160,5 +155,9 @@ impl Journal for MemoryJournal {
             inner.entries = inner.entries.split_off(&Lsn(before));
         }
         Ok(())
+    }
+
+    fn appended_bytes(&self) -> u64 {
+        self.lock().appended_bytes
     }
 }

@@ -1,8 +1,8 @@
 //! State of tasks on the log: what a task must know again after a restart, and bytes logged only for
 //! what changed.
 //!
-//! Owns the records of values and lists, their restore, and the rewriting of old ones. Does not own
-//! bytes on disk (`wal`), nor which checkpoint is restored (`checkpoint`).
+//! Owns the entries of values and lists, their restore, and the rewriting of old ones. Does not own
+//! bytes on disk (`wal`, or [`MemoryJournal`] in tests), nor which checkpoint is restored (`checkpoint`).
 //!
 //! A task has one [`State`], a handle with keys (small values) and lists (append-only, items of any
 //! size). Every change becomes an *entry* of the one log of the job; an index in memory says where the
@@ -19,23 +19,28 @@
 //! - **T4** A failed append changes nothing: the same snapshot may be tried again.
 //! - **T5** Nothing new, nothing appended, unless old entries are being rewritten.
 //!
-//! Read [`entry`] for the bytes, [`index`] for what is in memory, [`restore`] for the way back, and
-//! [`handle`] for what a task does with it.
+//! Read `entry` for the bytes, `index` for what is in memory, `restore` for the way back, and `handle` for
+//! what a task does with it.
+
+mod journal;
+mod logged;
+mod memory;
+
+mod entry;
+mod void;
+
+mod index;
+mod restore;
 
 mod backend;
-mod compact;
-mod entry;
 mod handle;
-mod index;
-mod journal;
-mod log;
-mod memory;
+
+mod compact;
 mod reader;
-mod restore;
+mod view;
+
 #[cfg(test)]
 mod tests;
-mod view;
-mod void;
 
 pub use backend::PlannedTask;
 pub use backend::RestorePlan;
@@ -45,11 +50,10 @@ pub use entry::FOREIGN_KIND_MIN;
 pub use entry::foreign_kind;
 pub use handle::State;
 pub use handle::StateStats;
-pub use journal::Appended;
 pub use journal::Journal;
 pub use journal::JournalError;
 pub use journal::JournalReader;
-pub use journal::Logged;
+pub use journal::Replay;
 pub use journal::is_out_of_room;
 pub use memory::MemoryJournal;
 pub use reader::ItemRef;

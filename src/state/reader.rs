@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 
 use crate::error::Result;
 use crate::state::backend::Shared;
-use crate::state::index::From;
+use crate::state::index::EntryReader;
 use crate::state::index::Name;
 use crate::stream::Lsn;
 use crate::stream::TaskId;
@@ -34,8 +34,9 @@ impl StateReader {
         match &item.place {
             ItemPlace::Waiting(bytes) => Ok(bytes.to_vec()),
             ItemPlace::Logged(pin) => {
-                let from = From { journal: &*self.shared.journal, task: &self.task, number: self.number };
-                from.item(pin.lsn, &item.list, item.life, item.index)
+                let reader =
+                    EntryReader { journal: &*self.shared.journal, task: &self.task, number: self.number };
+                reader.item(pin.lsn, &item.list, item.life, item.index)
             }
         }
     }

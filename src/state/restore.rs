@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::state::Snapshot;
 use crate::state::entry::Entry;
+use crate::state::index::Chunk;
 use crate::state::index::Index;
-use crate::state::index::Item;
 use crate::state::index::List;
 use crate::state::index::Name;
 use crate::state::index::Place;
@@ -33,8 +33,30 @@ pub(super) struct Restore {
 struct Draft {
     life: u64,
     first: u64,
-    items: BTreeMap<u64, Place>,
+    /// Count and place of each chunk by its first index; they do not overlap.
+    chunks: BTreeMap<u64, (u64, Place)>,
     clear: Option<Place>,
+}
+
+impl Draft {
+    /// Makes place for items from `first` to `next`, the last excluded, that were written again: older
+    /// chunks with any of them must have no others that are still needed.
+    fn replace(&mut self, first: u64, next: u64) -> bool {
+        let before = self.chunks.range(..first).next_back().map(|(begin, _)| *begin);
+        let overlapping: Vec<_> = self
+            .chunks
+            .range(before.unwrap_or(first)..next)
+            .filter(|(begin, (count, _))| begin.saturating_add(*count) > first)
+            .map(|(begin, (count, _))| (*begin, begin.saturating_add(*count)))
+            .collect();
+        for (begin, end) in overlapping {
+            if begin.max(self.first) < first || end > next {
+                return false;
+            }
+            self.chunks.remove(&begin);
+        }
+        true
+    }
 }
 
 impl Restore {
@@ -51,12 +73,16 @@ impl Restore {
             Entry::Remove { key } => {
                 self.values.remove(key);
             }
-            Entry::Push { list, life, index, item: _ } => {
+            Entry::Push { list, life, first, items } => {
                 let draft = self.draft(place, list, life)?;
-                if index < draft.first {
+                if first < draft.first {
                     return Err(out_of_order(place, list, "an item that was cleared before"));
                 }
-                draft.items.insert(index, place);
+                let next = first.saturating_add(items.count());
+                if !draft.replace(first, next) {
+                    return Err(out_of_order(place, list, "part of what an older entry has"));
+                }
+                draft.chunks.insert(first, (items.count(), place));
             }
             Entry::Clear { list, life, first } => {
                 let draft = self.draft(place, list, life)?;
@@ -64,7 +90,7 @@ impl Restore {
                     return Err(out_of_order(place, list, "a clear below an earlier one"));
                 }
                 draft.first = first;
-                draft.items = draft.items.split_off(&first);
+                draft.chunks.retain(|begin, (count, _)| begin.saturating_add(*count) > first);
                 draft.clear = Some(place);
             }
             Entry::Drop { list, life } => {
@@ -93,23 +119,25 @@ impl Restore {
         for (name, draft) in self.lists {
             // Without a clear above the floor, the list begins with the oldest item found. With one it
             // begins where that says, and a missing item shows as a gap.
-            let oldest = draft.items.keys().next().copied();
+            let oldest = draft.chunks.keys().next().copied();
             let first = if draft.clear.is_some() { draft.first } else { oldest.unwrap_or(0) };
             let mut list = List::new(draft.life, first);
             list.logged = true;
-            for (at, place) in draft.items {
-                if at != list.next() {
+            for (begin, (count, place)) in draft.chunks {
+                let follows = if list.is_empty() { begin <= first } else { begin == list.next };
+                if !follows {
                     return Err(Error::damage(format!(
                         "{task}: item {} of list {} is missing in the log below {}",
-                        list.next(),
+                        list.next,
                         shown(&name),
                         snapshot.lsn
                     )));
                 }
-                index.keep(place, Target::Item(Arc::clone(&name), at));
-                list.items.push_back(Item::Logged(place));
+                index.keep(place, Target::Chunk(Arc::clone(&name), begin));
+                list.next = begin.saturating_add(count);
+                list.chunks.insert(begin, Chunk::Logged(count, place));
             }
-            if list.items.is_empty()
+            if list.is_empty()
                 && let Some(place) = draft.clear
             {
                 index.keep(place, Target::Mark(Arc::clone(&name)));
@@ -138,7 +166,7 @@ impl Restore {
             }
             _ => {}
         }
-        let new = || Draft { life, first: 0, items: BTreeMap::new(), clear: None };
+        let new = || Draft { life, first: 0, chunks: BTreeMap::new(), clear: None };
         Ok(self.lists.entry(Arc::from(list)).or_insert_with(new))
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::state::index::From;
+use crate::state::index::EntryReader;
 use crate::state::index::Index;
 use crate::state::journal::JournalReader;
 use crate::stream::TaskId;
@@ -30,7 +30,7 @@ impl StateView {
 
     /// As [`crate::state::State::get`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.index.get(&self.from(), key)
+        self.index.get(&self.entries(), key)
     }
 
     /// As [`crate::state::State::keys`].
@@ -50,7 +50,16 @@ impl StateView {
 
     /// As [`crate::state::State::item`].
     pub fn item(&self, list: &[u8], index: u64) -> Result<Vec<u8>> {
-        self.index.item(&self.from(), list, index)
+        self.index.item(&self.entries(), list, index)
+    }
+
+    /// As [`crate::state::State::items`].
+    pub fn items<'s>(
+        &'s self,
+        list: &[u8],
+        from: u64,
+    ) -> impl Iterator<Item = Result<(u64, Vec<u8>)>> + use<'s> {
+        self.index.items(self.entries(), list, from)
     }
 
     /// Bytes of the log that the state needs.
@@ -58,7 +67,7 @@ impl StateView {
         self.index.live_bytes
     }
 
-    fn from(&self) -> From<'_> {
-        From { journal: &*self.journal, task: &self.task, number: self.number }
+    fn entries(&self) -> EntryReader<'_> {
+        EntryReader { journal: &*self.journal, task: &self.task, number: self.number }
     }
 }

@@ -30,8 +30,20 @@ pub(super) struct Tail {
     pub flaw: Flaw,
     /// Everything below was acknowledged, by the frames up to `reached`.
     pub acked: Lsn,
+    /// Some of these frames were appended, and not copied by the opening that made the segment.
+    pub touched: bool,
     /// What is behind.
     pub behind: Behind,
+}
+
+impl Tail {
+    /// Nothing was appended to `segment` since it was made: an opening can go on in it as in a new one.
+    pub(super) fn untouched(&self, segment: &Segment) -> bool {
+        !self.touched
+            && self.reached.open.is_none()
+            && self.behind.seal.is_none()
+            && self.behind.end == segment.life().offset(self.reached.at)
+    }
 }
 
 /// How a log ends.
@@ -65,7 +77,12 @@ pub(super) fn judge(state: &manifest::State, tail: &Tail) -> Verdict {
     let sealed = |(header, tally): (super::frame::Header, Tally)| {
         header.has(CLEAN) && tally == tail.reached.tally && header.sequence == tail.reached.sequence
     };
-    if end == state.end && tail.behind.seal.is_some_and(sealed) {
+    // A segment without appends is closed without a seal, and can be used again.
+    let closed = match tail.behind.seal {
+        Some(seal) => sealed(seal),
+        None => !tail.touched,
+    };
+    if end == state.end && closed {
         Verdict::Accept { end, acked, clean: true }
     } else {
         Verdict::Damage { at: end, to: end, what: Lost::ClosedClean(tail.flaw) }
@@ -77,9 +94,9 @@ pub(super) fn look(segment: &Segment) -> Result<Tail, WalError> {
     let mut walk = Walk::new(segment, None);
     loop {
         if let Err(flaw) = walk.step()? {
-            let (reached, acked) = (walk.point(), walk.acked());
+            let (reached, acked, touched) = (walk.point(), walk.acked(), walk.touched());
             let behind = walk.look_behind(segment.header.zeroed)?;
-            return Ok(Tail { reached, flaw, acked, behind });
+            return Ok(Tail { reached, flaw, acked, touched, behind });
         }
     }
 }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::RwLock;
 use std::sync::atomic::AtomicU64;
@@ -37,7 +38,6 @@ use super::manifest::State;
 use super::open;
 use super::segment::Segment;
 use super::segment::capacity;
-use super::spares::SPARES;
 use super::spares::Spares;
 use super::view::Live;
 use super::view::View;
@@ -141,6 +141,7 @@ impl Wal {
             point: recovered.point,
             holds: std::collections::BTreeMap::new(),
             reserve: recovered.spares.ready() > 0,
+            touched: false,
         };
         let inner = Inner {
             folder,
@@ -353,7 +354,7 @@ impl Inner {
 
     /// Has spares made, in the background where there is one. Without, the next roll-over makes them.
     fn prepare(&self) {
-        if self.spares.ready() < SPARES && tokio::runtime::Handle::try_current().is_ok() {
+        if tokio::runtime::Handle::try_current().is_ok() {
             let (spares, health) = (Arc::clone(&self.spares), Arc::clone(&self.health));
             // Detached: the job starts whether or not it is awaited, and `Spares::close` waits for it.
             drop(self.io.run(move || spares.prepare(&health)));
@@ -394,7 +395,7 @@ impl Inner {
     /// Seals the segment and goes on in the next one.
     fn roll(&self, writer: &mut Writer, group: Lsn) -> Result<(), WalError> {
         writer.seal(0, self.health.durable())?;
-        self.sync_segment(&writer.active, || ())?;
+        self.sync_segment(&writer.active)?;
         let end = Lsn(self.end.load(Ordering::Acquire));
         writer.next_segment(&self.folder, &self.spares, &*self.random, group, end)?;
         let mut table = (*self.table()).clone();
@@ -406,30 +407,28 @@ impl Inner {
         Ok(())
     }
 
-    /// Syncs `segment`, alone; `look` is called right before. A failure stops the log for good (S4).
-    fn sync_segment<T>(&self, segment: &Segment, look: impl FnOnce() -> T) -> Result<T, WalError> {
-        let _alone = lock(&self.syncing);
+    /// Syncs `segment`. A failure stops the log for good (S4).
+    fn sync_segment(&self, segment: &Segment) -> Result<(), WalError> {
+        let alone = lock(&self.syncing);
+        self.sync_alone(&alone, segment)
+    }
+
+    fn sync_alone(&self, _alone: &MutexGuard<'_, ()>, segment: &Segment) -> Result<(), WalError> {
         self.health.check()?;
-        let seen = look();
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        match segment.file.sync() {
-            Ok(()) => Ok(seen),
-            Err(source) => Err(self.health.stop(&io_error("sync", &segment.path, source))),
-        }
+        let synced = segment.file.sync().map_err(|source| io_error("sync", &segment.path, source));
+        // Before the next one may sync: it would be told that all is well.
+        synced.map_err(|failure| self.health.stop(&failure))
     }
 
     /// Makes durable what is appended now.
     fn lead(&self) -> Result<(), WalError> {
-        let _alone = lock(&self.syncing);
-        self.health.check()?;
-        // The end first: whatever is below it in an older segment than the one then found was synced by the roll-over.
+        let alone = lock(&self.syncing);
+        // The end first: whatever is below it in an older segment than the newest was synced by the roll-over.
         let end = Lsn(self.end.load(Ordering::Acquire));
         let Some(active) = self.table().last().map(|live| Arc::clone(&live.segment)) else { return Ok(()) };
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        if let Err(source) = active.file.sync() {
-            return Err(self.health.stop(&io_error("sync", &active.path, source)));
-        }
-        drop(_alone);
+        self.sync_alone(&alone, &active)?;
+        drop(alone);
         let writer = lock(&self.writer);
         self.health.check()?;
         writer.mark(end).map_err(|failure| self.health.stop(&failure))?;
@@ -468,8 +467,11 @@ impl Inner {
 
     /// Seals the log for good.
     fn seal_clean(&self, writer: &mut Writer) -> Result<(), WalError> {
-        writer.seal(CLEAN, self.health.durable())?;
-        self.sync_segment(&writer.active, || ())?;
+        // A segment without appends stays as it is: the next opening goes on in it.
+        if writer.touched {
+            writer.seal(CLEAN, self.health.durable())?;
+            self.sync_segment(&writer.active)?;
+        }
         let end = writer.point.at;
         let state = State { clean: true, end, frames: writer.point.sequence, ..writer.manifest.state };
         writer.manifest.write(&self.folder, state)?;

@@ -13,8 +13,9 @@
 //! 6. The manifest names it: from here on the log is the new one.
 //! 7. Segments of which nothing is left become spares or go to the quarantine (W7). A crash: step 3 of the next opening.
 //!
-//! Steps 3 to 7 need one spare and no further space; when the disk is full and there is none, the newest
-//! segment is empty (an append first makes sure of a spare), and is used.
+//! When nothing was appended to the newest segment since it was made, steps 4 to 7 are left out and the log goes on
+//! in it: nothing is behind its end that could ever verify. So any number of openings in a row take one
+//! spare, and on a full disk appends are refused that would leave none (`spares`).
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -46,6 +47,7 @@ use super::quarantine;
 use super::segment::Previous;
 use super::segment::Segment;
 use super::segment::SegmentHeader;
+use super::spares;
 use super::spares::Blank;
 use super::spares::Spares;
 use super::stray;
@@ -106,6 +108,8 @@ struct Plan {
     cut: Option<Cut>,
     /// Where the cut ends in the newest segment.
     cut_end: u64,
+    /// The log goes on in the newest segment.
+    reuse: bool,
 }
 
 /// Opens the log in `folder`, or makes it.
@@ -123,30 +127,76 @@ pub(super) fn open(folder: &Folder, settings: &WalSettings, doors: &Doors) -> Re
         begin(folder, doors, &names)?;
     }
     let Chain { mut manifest, mut segments } = chain::load(folder, OpenMode::ReadWrite)?;
-    let mut plan = decide(&manifest.state, &segments, settings)?;
+    let plan = decide(&manifest.state, &segments, settings)?;
     let strays = stray::find(folder, &manifest.state, &segments, &names)?;
 
     manifest.settle(folder)?;
     let spares = stray::settle(folder, settings.segment_bytes, strays)?;
-    quarantine_copy(folder, &segments, &mut plan)?;
+    let (point, opened) = if plan.reuse {
+        go_on(folder, &mut manifest, &mut segments, plan)?
+    } else {
+        begin_segment(folder, settings, doors, &mut manifest, &mut segments, &spares, plan)?
+    };
+    match spares.ensure(1) {
+        // Appends will ask again, and are refused until there is room.
+        Ok(()) | Err(WalError::NoSpace { .. }) => {}
+        Err(failure) => return Err(failure),
+    }
+    if let Some(active) = segments.last() {
+        // D22: what was accepted counts as acknowledged from here on.
+        let mark = frame::mark(active.life(), point.at, point.at, point.sequence);
+        active
+            .write(active.life().offset(point.at), &mark)
+            .map_err(|source| io_error("write", &active.path, source))?;
+    }
+    Ok(Recovered { lock, manifest, segments, point, spares, opened })
+}
+
+/// Opens the newest segment to go on in it.
+fn go_on(
+    folder: &Folder,
+    manifest: &mut Manifest,
+    segments: &mut Vec<Segment>,
+    plan: Plan,
+) -> Result<(Point, Opened), WalError> {
+    if manifest.state.clean {
+        let state = State { clean: false, ..manifest.state };
+        manifest.write(folder, state)?;
+    }
+    if let Some(Segment { path, header, .. }) = segments.pop() {
+        let Blank { file, region, .. } = spares::open_blank(folder, path.clone(), header.bytes, false)?;
+        segments.push(Segment { path, header, file, region });
+    }
+    Ok((plan.from, plan.opened()))
+}
+
+/// Begins a new segment behind what is kept.
+fn begin_segment(
+    folder: &Folder,
+    settings: &WalSettings,
+    doors: &Doors,
+    manifest: &mut Manifest,
+    segments: &mut Vec<Segment>,
+    spares: &Spares,
+    mut plan: Plan,
+) -> Result<(Point, Opened), WalError> {
+    quarantine_copy(folder, segments, &mut plan)?;
     // Copied frames must fit even when segments were larger before.
     let bytes = match segments.last() {
         Some(newest) if plan.end > plan.from.at => settings.segment_bytes.max(newest.header.bytes),
         _ => settings.segment_bytes,
     };
-    let blank = match spares.take_or_make(bytes) {
-        Err(WalError::NoSpace { .. }) if gives_its_file(&plan, &segments, bytes) => {
-            drop_newest(folder, &mut manifest, &mut segments, &spares)?;
-            spares.take_or_make(bytes)?
-        }
-        blank => blank?,
-    };
-    let header = new_header(&manifest.state, &segments, &plan, &blank, doors);
+    let blank = spares.take_or_make(bytes)?;
+    let header = new_header(&manifest.state, segments, &plan, &blank, doors);
     let (active, point) = fill(folder, blank, header, segments.last(), &plan)?;
-    let oldest = if plan.keep == 0 { Some(&active) } else { segments.first() }.unwrap_or(&active);
+    let dropped = segments.split_off(plan.keep.min(segments.len()));
+    segments.push(active);
+    let (Some(oldest), Some(active)) = (segments.first(), segments.last()) else {
+        return Ok((point, plan.opened()));
+    };
     let state = State {
         clean: false,
-        count: plan.keep as u64 + 1,
+        count: segments.len() as u64,
         first: (oldest.life().number, oldest.life().salt),
         last: (active.life().number, active.life().salt),
         start: oldest.base(),
@@ -156,37 +206,25 @@ pub(super) fn open(folder: &Folder, settings: &WalSettings, doors: &Doors) -> Re
         ..manifest.state
     };
     manifest.write(folder, state)?;
-    let dropped = segments.split_off(plan.keep.min(segments.len()));
-    let newest = active.life().number;
-    for (index, segment) in dropped.into_iter().enumerate() {
-        let holds_cut = plan
-            .cut
-            .as_ref()
-            .is_some_and(|cut| segment.base() >= cut.last_good || segment.path == cut.segment);
-        if holds_cut {
-            let to = quarantine::take_in(folder, &segment.path, segment.life())?;
-            if let Some(cut) = plan.cut.as_mut().filter(|_| index == 0) {
-                cut.quarantine.get_or_insert(to);
+    for segment in dropped {
+        let cut =
+            plan.cut.as_mut().filter(|cut| segment.base() >= cut.last_good || segment.path == cut.segment);
+        match cut {
+            Some(cut) => {
+                let to = quarantine::take_in(folder, &segment.path, segment.life())?;
+                cut.quarantine = cut.quarantine.take().or(to);
             }
-        } else {
-            spares.give(&segment.path, segment.header.bytes)?;
+            None => spares.give(&segment.path, segment.header.bytes)?,
         }
     }
-    debug_assert!(segments.iter().all(|segment| segment.life().number < newest));
-    match spares.ensure(1) {
-        // Appends will ask again, and are refused until there is room.
-        Ok(()) | Err(WalError::NoSpace { .. }) => {}
-        Err(failure) => return Err(failure),
+    Ok((point, plan.opened()))
+}
+
+impl Plan {
+    fn opened(self) -> Opened {
+        let fresh = self.end == Lsn(0);
+        Opened { end: self.end, cut: self.cut, clean: self.clean || fresh, fresh }
     }
-    // D22: what was accepted counts as acknowledged from here on.
-    let mark = frame::mark(active.life(), point.at, point.at, point.sequence);
-    active
-        .write(active.life().offset(point.at), &mark)
-        .map_err(|source| io_error("write", &active.path, source))?;
-    segments.push(active);
-    let fresh = plan.end == Lsn(0);
-    let opened = Opened { end: plan.end, cut: plan.cut, clean: plan.clean || fresh, fresh };
-    Ok(Recovered { lock, manifest, segments, point, spares, opened })
 }
 
 /// Makes the folder if it is not there; its own name is durable afterwards.
@@ -237,13 +275,21 @@ fn decide(state: &State, segments: &[Segment], settings: &WalSettings) -> Result
     }
     let Some(newest) = segments.last() else {
         let from = Point { at: state.start, sequence: state.frames, tally: Tally::default(), open: None };
-        return Ok(Plan { from, end: state.start, keep: 0, clean: false, cut: None, cut_end: 0 });
+        let end = state.start;
+        return Ok(Plan { from, end, keep: 0, clean: false, cut: None, cut_end: 0, reuse: false });
     };
     let tail = judge::look(newest)?;
     let (end, acked, clean) = match judge::judge(state, &tail) {
         Verdict::Accept { end, acked, clean } => (end, acked, clean),
         Verdict::Damage { at, to, what } => return Err(judge::lost(newest, &tail, at, to, what)),
     };
+    if tail.untouched(newest)
+        && end <= acked.max(newest.base())
+        && newest.header.bytes == settings.segment_bytes
+    {
+        let (from, keep) = (tail.reached, segments.len());
+        return Ok(Plan { from, end, keep, clean, cut: None, cut_end: 0, reuse: true });
+    }
     // What was acknowledged, and all before the newest segment (W4), is durable where it is.
     let from = if end <= newest.base() { end } else { acked.max(newest.base()) };
     let keep = segments.iter().take_while(|segment| segment.base() < from).count();
@@ -260,7 +306,7 @@ fn decide(state: &State, segments: &[Segment], settings: &WalSettings) -> Result
         }
     };
     let cut = cut_of(segments, newest, &tail, end);
-    Ok(Plan { from, end, keep, clean, cut, cut_end: tail.behind.end })
+    Ok(Plan { from, end, keep, clean, cut, cut_end: tail.behind.end, reuse: false })
 }
 
 /// What lies behind `end`, if anything.
@@ -289,40 +335,6 @@ fn quarantine_copy(folder: &Folder, segments: &[Segment], plan: &mut Plan) -> Re
     let end = segments.get(index + 1).map_or(plan.cut_end, |next| segment.life().offset(next.base()));
     cut.quarantine = quarantine::copy(folder, segment, cut.offset, end)?;
     Ok(())
-}
-
-/// Whether the newest segment is empty and as long as the new one has to be.
-fn gives_its_file(plan: &Plan, segments: &[Segment], bytes: u64) -> bool {
-    plan.cut.is_none()
-        && plan.end == plan.from.at
-        && plan.keep + 1 == segments.len()
-        && segments.last().is_some_and(|newest| newest.header.bytes == bytes)
-}
-
-/// Takes the empty newest segment out of the log and makes its file a spare.
-fn drop_newest(
-    folder: &Folder,
-    manifest: &mut Manifest,
-    segments: &mut Vec<Segment>,
-    spares: &Spares,
-) -> Result<(), WalError> {
-    let Some(newest) = segments.pop() else { return Ok(()) };
-    let name = |segment: &Segment| (segment.life().number, segment.life().salt);
-    let state = State {
-        clean: false,
-        count: segments.len() as u64,
-        first: segments.first().map_or((0, 0), name),
-        last: segments.last().map_or((0, 0), name),
-        start: segments.first().map_or(newest.base(), Segment::base),
-        end: newest.base(),
-        frames: newest.header.sequence,
-        ..manifest.state
-    };
-    manifest.write(folder, state)?;
-    let path = newest.path.clone();
-    let bytes = newest.header.bytes;
-    drop(newest);
-    spares.give(&path, bytes)
 }
 
 fn new_header(

@@ -21,8 +21,16 @@ use super::segment::Chunk;
 use super::segment::Segment;
 use super::segment::Source;
 
-/// Moves the segment file at `path` here; its new path.
-pub(super) fn take_in(folder: &Folder, path: &Path, life: &Life) -> Result<PathBuf, WalError> {
+/// Moves the segment file at `path` here; its new path. On a full disk it may stay where it is, and the
+/// next opening tries again.
+pub(super) fn take_in(folder: &Folder, path: &Path, life: &Life) -> Result<Option<PathBuf>, WalError> {
+    match moved(folder, path, life) {
+        Err(WalError::Io { source, .. }) if is_full(&source) => Ok(None),
+        moved => moved.map(Some),
+    }
+}
+
+fn moved(folder: &Folder, path: &Path, life: &Life) -> Result<PathBuf, WalError> {
     make(folder)?;
     let dir = folder.quarantine();
     let to = dir.join(format!("{:016}-{:016x}.wal", life.number, life.salt));

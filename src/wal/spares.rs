@@ -29,7 +29,6 @@ use super::folder::Folder;
 use super::folder::io_error;
 use super::health::Health;
 use super::health::lock;
-use super::segment::read_header_bytes;
 
 /// Spares that are kept: the next segment, and the reserve.
 pub(super) const SPARES: usize = 2;
@@ -43,14 +42,34 @@ pub(super) struct Spares {
     /// Length of the segments that the log makes.
     bytes: u64,
     state: Mutex<State>,
+    /// Held while a file is made, so that nobody who takes a ready one waits for that.
+    making: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct State {
-    ready: VecDeque<PathBuf>,
+    ready: VecDeque<Ready>,
     /// The number of the next name.
     next: u64,
     closed: bool,
+}
+
+impl State {
+    /// A number that no spare has had.
+    fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+}
+
+/// A spare that can be taken.
+#[derive(Debug)]
+struct Ready {
+    path: PathBuf,
+    /// Made by this process, and nothing else was ever written to it. Of one that was found nobody
+    /// knows: an opening may have written to it and lost some of that.
+    zeroed: bool,
 }
 
 /// A segment file without a header yet.
@@ -71,14 +90,14 @@ impl Spares {
             let path = folder.spare(*number);
             let len = folder.disk.metadata(&path).map_err(|source| io_error("look at", &path, source))?.len;
             if len == bytes && ready.len() < SPARES {
-                ready.push_back(path);
+                ready.push_back(Ready { path, zeroed: false });
             } else {
                 folder.remove(&path)?;
             }
         }
         let next = found.iter().max().map_or(1, |max| max.saturating_add(1));
         let state = Mutex::new(State { ready, next, closed: false });
-        Ok(Self { folder: folder.clone(), bytes, state })
+        Ok(Self { folder: folder.clone(), bytes, state, making: Mutex::new(()) })
     }
 
     /// How many are ready.
@@ -92,12 +111,17 @@ impl Spares {
     ///
     /// [`WalError::NoSpace`] leaves everything as it was; anything else is a reason to stop.
     pub(super) fn ensure(&self, count: usize) -> Result<(), WalError> {
-        let mut state = lock(&self.state);
-        while state.ready.len() < count && !state.closed {
-            let number = state.next;
-            state.next += 1;
-            let blank = self.make(number, self.bytes)?;
-            state.ready.push_back(blank);
+        let _making = lock(&self.making);
+        loop {
+            let number = {
+                let mut state = lock(&self.state);
+                if state.ready.len() >= count || state.closed {
+                    break;
+                }
+                state.number()
+            };
+            let path = self.make(number, self.bytes)?;
+            lock(&self.state).ready.push_back(Ready { path, zeroed: true });
         }
         Ok(())
     }
@@ -113,12 +137,13 @@ impl Spares {
     /// Makes nothing any more, and waits for what is being made: its names would get in the way of the next opening.
     pub(super) fn close(&self) {
         lock(&self.state).closed = true;
+        drop(lock(&self.making));
     }
 
     /// A spare that is ready, opened; `None` when there is none.
     pub(super) fn take(&self) -> Result<Option<Blank>, WalError> {
-        let Some(path) = lock(&self.state).ready.pop_front() else { return Ok(None) };
-        self.open_blank(path, self.bytes).map(Some)
+        let Some(Ready { path, zeroed }) = lock(&self.state).ready.pop_front() else { return Ok(None) };
+        open_blank(&self.folder, path, self.bytes, zeroed).map(Some)
     }
 
     /// A blank of `bytes`, ready or made now.
@@ -128,13 +153,9 @@ impl Spares {
         {
             return Ok(blank);
         }
-        let path = {
-            let mut state = lock(&self.state);
-            let number = state.next;
-            state.next += 1;
-            self.make(number, bytes)?
-        };
-        self.open_blank(path, bytes)
+        let number = lock(&self.state).number();
+        let path = self.make(number, bytes)?;
+        open_blank(&self.folder, path, bytes, true)
     }
 
     /// Takes over the file at `path`, a segment that the manifest no longer names (W7) and nobody reads.
@@ -144,33 +165,10 @@ impl Spares {
             drop(state);
             return self.folder.remove(path);
         }
-        let spare = self.folder.spare(state.next);
-        state.next += 1;
+        let spare = self.folder.spare(state.number());
         self.folder.rename(path, &spare)?;
-        state.ready.push_back(spare);
+        state.ready.push_back(Ready { path: spare, zeroed: false });
         Ok(())
-    }
-
-    fn open_blank(&self, path: PathBuf, bytes: u64) -> Result<Blank, WalError> {
-        let failed = |what, source| io_error(what, &path, source);
-        let file =
-            self.folder.disk.open(&path, OpenMode::ReadWrite).map_err(|source| failed("open", source))?;
-        let zeroed =
-            read_header_bytes(&*file).map_err(|source| failed("read", source))?.iter().all(|byte| *byte == 0);
-        // Reserved once more: the file may have been copied here, with holes, by somebody else.
-        let region = match file.reserve(bytes) {
-            Ok(()) => match file.map(bytes) {
-                Ok(region) => Some(region),
-                Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
-                Err(error) => return Err(failed("map", error)),
-            },
-            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
-            Err(error) if is_full(&error) => {
-                return Err(WalError::NoSpace { path: path.clone(), bytes, source: error });
-            }
-            Err(error) => return Err(failed("reserve", error)),
-        };
-        Ok(Blank { path, file, region, bytes, zeroed })
     }
 
     /// Makes `spare-<number>`.
@@ -208,4 +206,29 @@ impl Spares {
         }
         file.sync().map_err(|source| failed("sync", source))
     }
+}
+
+/// Opens the file at `path`, of `bytes`, to be written.
+pub(super) fn open_blank(
+    folder: &Folder,
+    path: PathBuf,
+    bytes: u64,
+    zeroed: bool,
+) -> Result<Blank, WalError> {
+    let failed = |what, source| io_error(what, &path, source);
+    let file = folder.disk.open(&path, OpenMode::ReadWrite).map_err(|source| failed("open", source))?;
+    // Reserved once more: the file may have been copied here, with holes, by somebody else.
+    let region = match file.reserve(bytes) {
+        Ok(()) => match file.map(bytes) {
+            Ok(region) => Some(region),
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+            Err(error) => return Err(failed("map", error)),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => None,
+        Err(error) if is_full(&error) => {
+            return Err(WalError::NoSpace { path: path.clone(), bytes, source: error });
+        }
+        Err(error) => return Err(failed("reserve", error)),
+    };
+    Ok(Blank { path, file, region, bytes, zeroed })
 }

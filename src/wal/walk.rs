@@ -48,6 +48,7 @@ pub(super) struct Walk<'a> {
     life: Life,
     point: Point,
     acked: Lsn,
+    touched: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -63,6 +64,7 @@ impl<'a> Walk<'a> {
             life: header.life,
             point: Point { at: base, sequence: header.sequence, tally: Tally::default(), open },
             acked: Lsn(0),
+            touched: false,
         }
     }
 
@@ -73,6 +75,11 @@ impl<'a> Walk<'a> {
     /// The highest acknowledged position that the frames so far tell of (W2).
     pub(super) fn acked(&self) -> Lsn {
         self.acked
+    }
+
+    /// Whether a frame so far was appended, and not copied by the opening that made the segment.
+    pub(super) fn touched(&self) -> bool {
+        self.touched
     }
 
     pub(super) fn offset(&self) -> u64 {
@@ -110,6 +117,7 @@ impl<'a> Walk<'a> {
         self.point.sequence += 1;
         self.point.tally.add(header.count, crc);
         self.acked = self.acked.max(header.acked);
+        self.touched |= !header.has(RECOVERED);
         Ok(Ok((header, body)))
     }
 

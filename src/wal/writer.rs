@@ -51,6 +51,8 @@ pub(super) struct Writer {
     pub(super) point: Point,
     /// What must not be given up, by who says so.
     pub(super) holds: BTreeMap<String, Lsn>,
+    /// Something was appended to the segment.
+    pub(super) touched: bool,
     /// A spare is there for the next opening.
     pub(super) reserve: bool,
 }
@@ -64,6 +66,7 @@ impl Writer {
 
     /// Writes `draft` as the next frame; the caller has checked that it fits.
     pub(super) fn put(&mut self, mut draft: Draft, flags: u16, acked: Lsn) -> Result<Vec<Lsn>, WalError> {
+        self.touched = true;
         let at = self.point.at;
         let life = self.active.life();
         let header = Header {
@@ -170,6 +173,7 @@ impl Writer {
         self.manifest.write(folder, state)?;
         self.active = Arc::new(next);
         self.point.tally = frame::Tally::default();
+        self.touched = false;
         Ok(())
     }
 }

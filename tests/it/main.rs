@@ -2,5 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at the machine itself, beside the doors")]
 
 mod cli;
+mod crash_sweep;
 mod readers;
 mod support;

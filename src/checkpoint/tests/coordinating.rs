@@ -325,6 +325,24 @@ fn a_source_that_ended_is_repeated_once_a_checkpoint_holds_its_last_snapshot() {
 }
 
 #[test]
+fn of_several_checkpoints_under_way_a_later_one_that_completes_makes_the_earlier_superfluous() {
+    let mut stage = Stage::new(None);
+    stage.coordinator = stage.coordinator.with_in_flight_max(2);
+    stage.tick_at(100, true);
+    assert_eq!(stage.tick_at(200, true), barrier(2, BarrierKind::Checkpoint));
+    assert_eq!(stage.tick_at(300, true), []);
+    assert_eq!(stage.ack_all(2).epoch, Epoch(2));
+    // One record at a time, in order.
+    stage.ack("source", 1);
+    assert_eq!(stage.ack("sink", 1), []);
+    let mut actions = vec![Action::NotifyCompleted(Epoch(2))];
+    actions.extend(barrier(3, BarrierKind::Checkpoint));
+    assert_eq!(stage.on(Event::RecordWritten { epoch: Epoch(2) }), actions);
+    assert_eq!(stage.ack("sink", 1), []);
+    assert_eq!(stage.ack_all(3).epoch, Epoch(3));
+}
+
+#[test]
 fn a_changed_definition_goes_on_only_after_a_clean_stop() {
     use Compatibility::Go;
     use Compatibility::Refuse;

@@ -1,6 +1,7 @@
 //! The store on a log: starts, completions, crashes between any two of them.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ use crate::stream::TaskId;
 
 const TASKS: [&str; 2] = ["source", "sink"];
 
-fn job(lineage: u32) -> JobStart {
+pub(super) fn job(lineage: u32) -> JobStart {
     JobStart {
         lineage_if_new: Lineage(lineage),
         job: "clicks".to_owned(),
@@ -42,12 +43,34 @@ fn job(lineage: u32) -> JobStart {
     }
 }
 
-fn small() -> CheckpointSettings {
-    CheckpointSettings { retain: 2, state: StateSettings { rewrite_log_bytes_min: 3000 } }
+pub(super) fn small() -> CheckpointSettings {
+    CheckpointSettings {
+        retain: 2,
+        state: StateSettings { rewrite_log_bytes_min: 3000, rewrite_bytes_min: 1 },
+    }
 }
 
 fn open(journal: &MemoryJournal) -> CheckpointStore {
     CheckpointStore::open(Arc::new(journal.clone()), small()).unwrap()
+}
+
+/// Snapshots of all tasks, as a coordinator puts them together.
+pub(super) fn record_of(
+    started: &Started,
+    states: &mut [State],
+    epoch: Epoch,
+) -> crate::Result<CompletionRecord> {
+    let snapshots = states.iter_mut().map(|state| {
+        let snapshot = state.snapshot()?;
+        Ok((state.task().clone(), TaskRecord { snapshot, ended: false }))
+    });
+    Ok(CompletionRecord {
+        epoch,
+        incarnation: started.incarnation,
+        kind: CompletionKind::Checkpoint,
+        fingerprint: Fingerprint(1),
+        tasks: snapshots.collect::<crate::Result<_>>()?,
+    })
 }
 
 /// A started job, with its states.
@@ -77,17 +100,7 @@ impl Run {
     fn record(&mut self) -> CompletionRecord {
         let epoch = self.next;
         self.next = epoch.next();
-        let snapshots = self.states.iter_mut().map(|state| {
-            let snapshot = state.snapshot().unwrap();
-            (state.task().clone(), TaskRecord { snapshot, ended: false })
-        });
-        CompletionRecord {
-            epoch,
-            incarnation: self.started.incarnation,
-            kind: CompletionKind::Checkpoint,
-            fingerprint: Fingerprint(1),
-            tasks: snapshots.collect(),
-        }
+        record_of(&self.started, &mut self.states, epoch).unwrap()
     }
 
     fn checkpoint(&mut self) -> Epoch {
@@ -114,9 +127,43 @@ fn a_start_goes_on_from_the_newest_checkpoint_with_a_higher_incarnation_and_the_
     let restored = started.restored.unwrap();
     assert_eq!(restored.completed.epoch(), Epoch(2));
     assert_eq!(restored.record.incarnation, Incarnation(2));
+    // The record is repeated behind the start that goes on from it, and both are durable.
+    assert_eq!(store.latest().unwrap().record, restored.record);
     let mut states = started.states;
     let state = states.take(&TaskId::new("sink")).unwrap();
     assert_eq!(state.get(b"a").unwrap().unwrap(), b"2");
+}
+
+#[test]
+fn the_restored_record_lies_behind_its_start_record_again_and_is_durable() {
+    let journal = MemoryJournal::new();
+    Run::new(&journal).checkpoint();
+    let end = journal.end();
+    Run::new(&journal);
+    let latest = open(&journal.reopened(false)).latest().unwrap();
+    assert!(latest.at > end);
+    assert_eq!(latest.record.incarnation, Incarnation(2));
+}
+
+#[test]
+fn what_an_earlier_run_gave_up_is_not_offered_by_one_that_retains_more() {
+    let journal = MemoryJournal::new();
+    let mut run = Run::new(&journal);
+    for _ in 0..6 {
+        // The record of a checkpoint lies above what the next one needs, its floor below.
+        let index = run.states[0].push(b"rows", &[1; 2 << 20]).unwrap();
+        run.states[0].clear_before(b"rows", index.saturating_sub(1));
+        run.checkpoint();
+    }
+    let more = CheckpointSettings { retain: 10, ..small() };
+    let store = CheckpointStore::open(Arc::new(journal.clone()), more).unwrap();
+    let reader: Arc<dyn JournalReader> = Arc::new(journal);
+    let inspection = inspect(reader).unwrap();
+    let epochs: Vec<_> = store.retained().iter().map(|checkpoint| checkpoint.record.epoch.0).collect();
+    assert_eq!(epochs, [5, 6]);
+    for checkpoint in store.retained() {
+        inspection.states(checkpoint.record.epoch).unwrap();
+    }
 }
 
 #[test]
@@ -239,6 +286,7 @@ fn a_record_that_is_not_the_next_of_this_start_is_refused() {
     let write =
         |record| crate::Error::from(run.store.write(record, Timestamp::UNIX_EPOCH).unwrap_err()).kind();
     assert_eq!(write(CompletionRecord { epoch: Epoch(1), ..good.clone() }), ErrorKind::Usage);
+    assert_eq!(write(CompletionRecord { epoch: Epoch(0), ..good.clone() }), ErrorKind::Usage);
     assert_eq!(write(CompletionRecord { incarnation: Incarnation(7), ..good.clone() }), ErrorKind::Fenced);
     assert_eq!(write(CompletionRecord { tasks: BTreeMap::new(), ..good.clone() }), ErrorKind::Usage);
     let mut above = good.clone();
@@ -408,9 +456,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-type Model = BTreeMap<u8, (Vec<u8>, u64, Vec<Vec<u8>>)>;
+pub(super) type Model = BTreeMap<u8, (Vec<u8>, u64, Vec<Vec<u8>>)>;
 
-fn models_of(states: &[State]) -> Vec<Model> {
+pub(super) fn models_of(states: &[State]) -> Vec<Model> {
     let read = |state: &State| {
         let mut model = Model::new();
         for key in 0..3 {
@@ -434,6 +482,7 @@ proptest! {
         let mut models = vec![Model::new(); 2];
         let mut saved: BTreeMap<Epoch, Vec<Model>> = BTreeMap::new();
         let mut acknowledged = None;
+        let mut complete = BTreeSet::new();
         let mut counter = 0_u8;
         for step in steps {
             let mut way = None;
@@ -461,6 +510,7 @@ proptest! {
                             saved.insert(epoch, models.clone());
                             run.store.write(record, Timestamp::UNIX_EPOCH).unwrap();
                             acknowledged = Some(epoch);
+                            complete.insert(epoch);
                         }
                         End::Uncertain { all } => {
                             saved.insert(epoch, models.clone());
@@ -492,12 +542,14 @@ proptest! {
             let restored = run.restored();
             prop_assert!(restored >= acknowledged);
             acknowledged = restored;
+            complete.extend(restored);
             models = restored.map_or_else(|| vec![Model::new(); 2], |epoch| saved[&epoch].clone());
             prop_assert_eq!(models_of(&run.states), models.clone());
             saved.retain(|epoch, _| Some(*epoch) <= restored);
         }
         let reader: Arc<dyn JournalReader> = Arc::new(journal.clone());
         let inspection = inspect(reader).unwrap();
+        prop_assert_eq!(run.store.retained().len(), complete.len().min(2));
         for checkpoint in run.store.retained() {
             let epoch = checkpoint.record.epoch;
             let views = inspection.states(epoch).unwrap();

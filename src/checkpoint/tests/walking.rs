@@ -76,8 +76,14 @@ impl Walk {
             Event::Requested { request: Request::Stop, anything_new: false },
             Event::SourceEnded { task: task("source"), anything_new: true },
             Event::RecordWritten { epoch: Epoch(99) },
+            Event::RecordRefused { epoch: Epoch(99), refusal: Refusal::Failed("late".to_owned()) },
         ];
         for Barrier { epoch, .. } in self.injected.iter().rev().take(2) {
+            choices.push(Event::Acknowledged {
+                task: task("stranger"),
+                epoch: *epoch,
+                snapshot: snapshot("stranger", *epoch),
+            });
             for (name, _) in MEMBERS {
                 let (task, epoch) = (task(name), *epoch);
                 choices.push(Event::Acknowledged {
@@ -88,6 +94,9 @@ impl Walk {
                 let refusal = Refusal::Failed("busy".to_owned());
                 choices.push(Event::Declined { task, epoch, refusal });
             }
+        }
+        if let Some(epoch) = self.open.filter(|_| self.writing.is_none()) {
+            choices.push(Event::RecordWritten { epoch });
         }
         if let Some(epoch) = self.writing {
             choices.push(Event::RecordWritten { epoch });
@@ -107,7 +116,9 @@ impl Walk {
             Event::Acknowledged { task, epoch, snapshot } => {
                 self.acks.insert((task.clone(), *epoch), *snapshot);
             }
-            Event::RecordWritten { epoch } | Event::RecordUncertain { epoch, .. } => {
+            Event::RecordWritten { epoch } | Event::RecordUncertain { epoch, .. }
+                if self.writing == Some(*epoch) =>
+            {
                 self.perhaps_complete.insert(*epoch);
             }
             Event::Committed { epoch, .. } => self.committed = Some(*epoch),
@@ -117,8 +128,8 @@ impl Walk {
             assert!(!self.over, "{action:?} after the end");
             self.check(&event, action);
         }
-        if matches!(event, Event::RecordRefused { .. } | Event::RecordUncertain { .. }) {
-            self.writing = None;
+        if let Event::RecordRefused { epoch, .. } | Event::RecordUncertain { epoch, .. } = event {
+            self.writing.take_if(|writing| *writing == epoch);
         }
     }
 

@@ -107,6 +107,21 @@ fn dates_and_times_that_are_none_are_refused() {
 }
 
 #[test]
+fn zeros_behind_the_last_place_are_no_digits() {
+    for (text, scale, wanted) in [
+        ("-2.0", 0, Ok(-2)),
+        ("2.50", 0, Err(Misfit::Inexact)),
+        ("-1.230", 2, Ok(-123)),
+        ("1.235", 2, Err(Misfit::Inexact)),
+        ("-120e-1", 0, Ok(-12)),
+        ("-1200000000000000000000000e-23", 0, Ok(-12)),
+        ("0.00000000000000000000000000", 2, Ok(0)),
+    ] {
+        assert_eq!(scaled(&Cursor::new(text, 0).number().unwrap(), scale), wanted, "{text}");
+    }
+}
+
+#[test]
 fn huge_numbers_cost_no_more_than_their_length() {
     let text = format!("0.{}1e{}", "0".repeat(100_000), 100_001);
     let number = Cursor::new(&text, 0).number().unwrap();

@@ -65,7 +65,7 @@ impl FileWriter {
             grown.push((file, true));
         }
 
-        let buffered = |part: &Part| part.buffer.rows().rows > 0;
+        let buffered = |part: &Part| part.buffered().rows > 0;
         let waiting = self.parts.iter().filter(|(_, part)| buffered(part)).map(|(number, _)| *number);
         self.spill(waiting.collect()).await?;
         for part in self.parts.values_mut() {
@@ -90,7 +90,7 @@ impl FileWriter {
             BarrierKind::End => Some(RollReason::End),
             _ if part.inherited => Some(RollReason::Changed),
             BarrierKind::Checkpoint => {
-                let buffered = part.buffer.rows();
+                let buffered = part.buffered();
                 let estimate = self.encoded_estimate(part.waiting());
                 roll.due(&part.record.facts(buffered, estimate, now))
             }
@@ -116,7 +116,7 @@ impl FileWriter {
         let (rows_max, bytes_max) = format.chunk_limits(settings.row_group_bytes);
         let nearly = |part: &Part| {
             let waiting = part.waiting();
-            part.buffer.rows().rows > 0
+            part.buffered().rows > 0
                 && (format.nearly(waiting.rows, rows_max) || format.nearly(waiting.bytes, bytes_max))
         };
         self.parts.iter().filter(|(_, part)| nearly(part)).map(|(number, _)| *number).collect()

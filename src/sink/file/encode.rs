@@ -27,13 +27,14 @@ use crate::codec::Decoder;
 use crate::codec::Encoder;
 use crate::error::Error;
 use crate::error::Result;
+use crate::format::LineCompression;
+use crate::format::LineFormat;
 use crate::format::parquet;
 use crate::format::parquet::ParquetSettings;
 use crate::format::parquet::RowGroupEncoder;
+use crate::format::spill;
 use crate::state::ItemRef;
 use crate::state::StateReader;
-
-use super::spill;
 
 /// How part files are encoded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,7 +43,40 @@ pub enum PartFormat {
     /// Parquet.
     Parquet(ParquetSettings),
     /// One JSON object on each line.
-    Ndjson,
+    Ndjson(LineSettings),
+    /// A header, and one line for each row.
+    Csv(LineSettings),
+}
+
+/// How files of lines are written.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LineSettings {
+    /// Compresses each run of lines as a frame of its own.
+    pub compression: Compression,
+}
+
+/// How lines are compressed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// Gzip members.
+    Gzip,
+    /// Zstandard frames.
+    Zstd,
+}
+
+impl From<Compression> for LineCompression {
+    fn from(compression: Compression) -> Self {
+        match compression {
+            Compression::None => Self::None,
+            Compression::Gzip => Self::Gzip,
+            Compression::Zstd => Self::Zstd,
+        }
+    }
 }
 
 impl Default for PartFormat {
@@ -57,10 +91,21 @@ const CHUNK_LINES_BYTES: u64 = 8 << 20;
 
 impl PartFormat {
     /// What follows the dot in the names of part files.
-    pub fn extension(&self) -> &'static str {
+    pub fn extension(&self) -> String {
+        match self.lines() {
+            None => "parquet".to_owned(),
+            Some((format, compression)) => match compression.extension() {
+                None => format.extension().to_owned(),
+                Some(compressed) => format!("{}.{compressed}", format.extension()),
+            },
+        }
+    }
+
+    fn lines(&self) -> Option<(LineFormat, LineCompression)> {
         match self {
-            Self::Parquet(_) => "parquet",
-            Self::Ndjson => "ndjson",
+            Self::Parquet(_) => None,
+            Self::Ndjson(settings) => Some((LineFormat::Ndjson, settings.compression.into())),
+            Self::Csv(settings) => Some((LineFormat::Csv, settings.compression.into())),
         }
     }
 
@@ -68,7 +113,7 @@ impl PartFormat {
     pub(super) fn chunk_limits(&self, row_group_bytes: u64) -> (u64, u64) {
         match self {
             Self::Parquet(settings) => (settings.row_group_rows, row_group_bytes),
-            Self::Ndjson => (CHUNK_LINES, CHUNK_LINES_BYTES.min(row_group_bytes)),
+            Self::Ndjson(_) | Self::Csv(_) => (CHUNK_LINES, CHUNK_LINES_BYTES.min(row_group_bytes)),
         }
     }
 
@@ -79,7 +124,7 @@ impl PartFormat {
     pub(super) fn nearly(&self, has: u64, full: u64) -> bool {
         match self {
             Self::Parquet(_) => has >= full - full / 10,
-            Self::Ndjson => has >= full / 16,
+            Self::Ndjson(_) | Self::Csv(_) => has >= full / 16,
         }
     }
 
@@ -91,7 +136,8 @@ impl PartFormat {
     pub fn validate(&self, schema: &SchemaRef) -> Result<()> {
         match self {
             Self::Parquet(settings) => settings.validate(schema),
-            Self::Ndjson => Ok(()),
+            Self::Ndjson(_) => LineFormat::Ndjson.encoder(Arc::clone(schema)).map(drop),
+            Self::Csv(_) => LineFormat::Csv.encoder(Arc::clone(schema)).map(drop),
         }
     }
 }
@@ -111,7 +157,7 @@ impl Definition {
         let mut definition = Self { id: 0, schema, format };
         let library = match &definition.format {
             PartFormat::Parquet(settings) => parquet::fingerprint(&definition.schema, settings),
-            PartFormat::Ndjson => 0,
+            PartFormat::Ndjson(_) | PartFormat::Csv(_) => 0,
         };
         let mut bytes = definition.encode()?;
         bytes.extend(library.to_le_bytes());
@@ -197,30 +243,32 @@ impl Chunk {
         let schema = Arc::clone(&definition.schema);
         let spilled = spilled.into_iter().map(|item| spill::decode(&schema, &reader.read(&item)?));
         let batches = spilled.chain(buffered.into_iter().map(Ok));
-        match &definition.format {
-            PartFormat::Parquet(settings) => {
-                let head = if offset == 0 { parquet::head() } else { &[] };
-                let at = offset + head.len() as u64;
-                let mut encoder = RowGroupEncoder::new(&definition.schema, settings, at)?;
-                for batch in batches {
-                    encoder.write(&batch?)?;
-                }
-                let group = encoder.finish()?;
-                Ok(Encoded::new(vec![head.to_vec(), group.bytes], group.rows, Some(group.meta)))
+        if let PartFormat::Parquet(settings) = &definition.format {
+            let head = if offset == 0 { parquet::head() } else { &[] };
+            let mut encoder = RowGroupEncoder::new(&schema, settings, offset + head.len() as u64)?;
+            for batch in batches {
+                encoder.write(&batch?)?;
             }
-            PartFormat::Ndjson => {
-                let mut lines = arrow::json::LineDelimitedWriter::new(Vec::new());
-                let mut rows = 0;
-                for batch in batches {
-                    let batch = batch?;
-                    rows += batch.num_rows() as u64;
-                    lines
-                        .write(&batch)
-                        .map_err(|error| Error::fatal("rows as JSON lines").with_source(error))?;
-                }
-                Ok(Encoded::new(vec![lines.into_inner()], rows, None))
-            }
+            let group = encoder.finish()?;
+            return Ok(Encoded::new(vec![head.to_vec(), group.bytes], group.rows, Some(group.meta)));
         }
+        let Some((format, compression)) = definition.format.lines() else {
+            return Err(Error::fatal("a format that is neither Parquet nor lines"));
+        };
+        let encoder = format.encoder(Arc::clone(&schema))?;
+        let mut lines = if offset == 0 { encoder.header() } else { Vec::new() };
+        let mut rows = 0;
+        for batch in batches {
+            let batch = batch?;
+            rows += batch.num_rows() as u64;
+            encoder.encode(&batch, &mut lines)?;
+        }
+        let mut frame = Vec::new();
+        match compression {
+            LineCompression::None => frame = lines,
+            compression => compression.frame(&lines, &mut frame)?,
+        }
+        Ok(Encoded::new(vec![frame], rows, None))
     }
 }
 
@@ -253,7 +301,7 @@ impl Ending {
                 )?;
                 Ok(Encoded::new(vec![footer], 0, None))
             }
-            PartFormat::Ndjson => Ok(Encoded::new(Vec::new(), 0, None)),
+            PartFormat::Ndjson(_) | PartFormat::Csv(_) => Ok(Encoded::new(Vec::new(), 0, None)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Owns part files from their first row to their name in the table. Does not own what a checkpoint
 //! is, nor the bytes of a format.
 //!
-//! A row goes to a bucket ([`bucket`]), waits there in memory ([`gather`]) or spilled to the log, until a
+//! A row goes to a bucket ([`bucket`]), waits there in memory or spilled to the log, until a
 //! row group is full and is encoded on another thread ([`encode`]) and appended to its part file
 //! ([`descriptors`]) in a staging folder beside the table ([`staging`]). At a barrier files that are due
 //! ([`rolling`]) are finished; once the checkpoint is complete the committer renames them into
@@ -34,7 +34,6 @@ mod config;
 mod descriptors;
 mod durable;
 mod encode;
-mod gather;
 mod ledger;
 mod name;
 mod part;
@@ -42,7 +41,6 @@ mod plan;
 mod recover;
 mod rolling;
 mod sink;
-mod spill;
 mod staging;
 mod table;
 #[cfg(test)]
@@ -53,6 +51,8 @@ pub use committer::FileCommitter;
 pub use config::FileSinkSettings;
 pub use config::Identity;
 pub use config::OnUnplaced;
+pub use encode::Compression;
+pub use encode::LineSettings;
 pub use encode::PartFormat;
 pub use ledger::OpenPart;
 pub use ledger::SinkState;

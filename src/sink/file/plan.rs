@@ -191,10 +191,12 @@ pub(super) fn check_strangers(
             let path = folder.join(&entry.name);
             match (entry.kind, entry.name.to_str().and_then(PartName::parse)) {
                 (Kind::Dir, _) => open.push(path),
-                (Kind::File, Some(name)) if name.lineage == ours.lineage && name.writer == ours.writer => {
-                    if !known.contains(&name) {
-                        strangers.push(path);
-                    }
+                (Kind::File, Some(name))
+                    if name.lineage == ours.lineage
+                        && name.writer == ours.writer
+                        && !known.contains(&name) =>
+                {
+                    strangers.push(path);
                 }
                 _ => {}
             }

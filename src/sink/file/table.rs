@@ -42,7 +42,7 @@ impl Table {
             incarnation: self.identity.incarnation,
             writer: self.identity.writer,
             sequence,
-            extension: self.settings.format.extension().to_owned(),
+            extension: self.settings.format.extension(),
         }
     }
 }

@@ -14,8 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use arrow::array::UInt32Array;
-use arrow::compute::take_record_batch;
 use futures::FutureExt;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -23,6 +21,8 @@ use futures::stream::FuturesUnordered;
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::format::Gather;
+use crate::format::spill;
 use crate::sink::PreCommit;
 use crate::sink::SinkWriter;
 use crate::sink::file::bucket::BucketKey;
@@ -35,7 +35,6 @@ use crate::sink::file::durable::Rounds;
 use crate::sink::file::encode::Chunk;
 use crate::sink::file::encode::Definition;
 use crate::sink::file::encode::Encoded;
-use crate::sink::file::gather::Gather;
 use crate::sink::file::ledger;
 use crate::sink::file::name::PartName;
 use crate::sink::file::part::ClosedPart;
@@ -43,7 +42,6 @@ use crate::sink::file::part::InProgressPart;
 use crate::sink::file::part::Now;
 use crate::sink::file::part::Rows;
 use crate::sink::file::recover::Verdict;
-use crate::sink::file::spill;
 use crate::sink::file::table::Table;
 use crate::state::State;
 use crate::state::is_out_of_room;
@@ -111,9 +109,14 @@ pub(super) struct Encoding {
 }
 
 impl Part {
+    /// Rows in memory that no chunk has.
+    pub(super) fn buffered(&self) -> Rows {
+        Rows { rows: self.buffer.rows() as u64, bytes: self.buffer.memory_bytes() as u64 }
+    }
+
     /// Rows that no chunk has, and their memory when they were taken.
     pub(super) fn waiting(&self) -> Rows {
-        let (spilled, buffered) = (self.record.spilled, self.buffer.rows());
+        let (spilled, buffered) = (self.record.spilled, self.buffered());
         let taken = self.encoding.as_ref().map_or(Rows::default(), |encoding| encoding.spilled);
         Rows {
             rows: spilled.rows - taken.rows + buffered.rows,
@@ -165,6 +168,9 @@ impl FileWriter {
             let exists = matches!(verdict, Verdict::Cut { .. });
             let file = Arc::new(PartFile::new(disk, path, exists));
             if let Verdict::Cut { to } = verdict {
+                // A file of which nothing is recorded may have been made by a process that was killed
+                // before it synced the folder (P3).
+                writer.made |= to == 0;
                 let victims = writer.descriptors.used(&file);
                 let cut = Arc::clone(&file);
                 let job = move || {
@@ -245,7 +251,7 @@ impl FileWriter {
 
     /// Part files that are in progress, and rows in memory and in all that no file holds yet.
     pub fn open_counts(&self) -> (u64, u64, u64) {
-        let buffered = self.parts.values().map(|part| part.buffer.rows().rows).sum();
+        let buffered = self.parts.values().map(|part| part.buffered().rows).sum();
         let waiting = self.parts.values().map(|part| part.waiting().rows).sum();
         (self.parts.len() as u64, buffered, waiting)
     }
@@ -345,8 +351,8 @@ impl FileWriter {
             let number = self.active_part(&rows.bucket, now)?;
             self.part(number)?.record.takes(&batch.split, *first, *last, now);
             let columns = self.table.assigner.columns(&rows.bucket);
-            let records = select(&batch.records, &columns, &rows.rows)?;
-            self.add_rows(&rows.bucket, number, records).await?;
+            let records = project(&batch.records, &columns)?;
+            self.add_rows(number, &records, numbers).await?;
         }
         if self.due_not_before.is_some_and(|due| due <= now.monotonic()) {
             self.find_due(now);
@@ -355,18 +361,18 @@ impl FileWriter {
     }
 
     /// Adds rows to a part's buffer, in pieces, so that no chunk grows beyond its limit.
-    async fn add_rows(&mut self, bucket: &BucketKey, number: u64, mut records: RecordBatch) -> Result<()> {
+    async fn add_rows(&mut self, number: u64, records: &RecordBatch, rows: &[u32]) -> Result<()> {
         let settings = &self.table.settings;
         let (rows_max, bytes_max) = settings.format.chunk_limits(settings.row_group_bytes);
-        while records.num_rows() > 0 {
+        let mut left = rows;
+        while !left.is_empty() {
             let part = self.part(number)?;
             let room = rows_max.saturating_sub(part.waiting().rows).max(1);
-            let rows = usize::try_from(room).unwrap_or(usize::MAX).min(records.num_rows());
-            let piece = records.slice(0, rows);
-            records = records.slice(rows, records.num_rows() - rows);
-            let before = part.buffer.rows().bytes;
-            part.buffer.push(piece).map_err(|error| error.context(format_args!("bucket {bucket}")))?;
-            let (after, waiting) = (part.buffer.rows().bytes, part.waiting());
+            let (piece, rest) = left.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(left.len()));
+            left = rest;
+            let before = part.buffered().bytes;
+            part.buffer.push(records, piece)?;
+            let (after, waiting) = (part.buffered().bytes, part.waiting());
             self.buffered_bytes = self.buffered_bytes.saturating_sub(before) + after;
             if waiting.rows >= rows_max || waiting.bytes >= bytes_max {
                 self.begin_chunk(number).await?;
@@ -416,8 +422,8 @@ impl FileWriter {
             reader,
             buffered: Vec::new(),
         };
-        let bytes = part.buffer.rows().bytes;
-        let chunk = Chunk { buffered: part.buffer.drain(), ..chunk };
+        let bytes = part.buffered().bytes;
+        let chunk = Chunk { buffered: part.buffer.take_all()?, ..chunk };
         part.encoding = Some(Encoding {
             spilled: part.record.spilled,
             items_end: items.end,
@@ -559,7 +565,7 @@ impl FileWriter {
         // Down to half of it, so that not every batch spills a little.
         let mut left = self.buffered_bytes + self.encoding_bytes;
         let mut largest: Vec<(u64, u64)> =
-            self.parts.iter().map(|(number, part)| (part.buffer.rows().bytes, *number)).collect();
+            self.parts.iter().map(|(number, part)| (part.buffered().bytes, *number)).collect();
         largest.sort_unstable_by(|a, b| b.cmp(a));
         let mut chosen = Vec::new();
         for (bytes, number) in largest {
@@ -578,7 +584,7 @@ impl FileWriter {
         for number in parts {
             let cpu = self.table.doors.cpu.clone();
             let part = self.part(number)?;
-            let (rows, batches) = (part.buffer.rows(), part.buffer.drain());
+            let (rows, batches) = (part.buffered(), part.buffer.take_all()?);
             if rows.rows > 0 {
                 let encoded = cpu.run(move || batches.iter().map(spill::encode).collect::<Result<Vec<_>>>());
                 spilled.push((number, rows, encoded));
@@ -635,7 +641,7 @@ impl SinkWriter for FileWriter {
             _ => self
                 .parts
                 .values()
-                .filter_map(|part| roll.due_in(&part.record.facts(part.buffer.rows(), 0, now)))
+                .filter_map(|part| roll.due_in(&part.record.facts(part.buffered(), 0, now)))
                 .min(),
         }
     }
@@ -656,7 +662,7 @@ impl FileWriter {
         let first = self
             .parts
             .values()
-            .filter_map(|part| roll.due_in(&part.record.facts(part.buffer.rows(), 0, now)))
+            .filter_map(|part| roll.due_in(&part.record.facts(part.buffered(), 0, now)))
             .min();
         self.due_not_before = first.map(|first| now.monotonic() + first);
     }
@@ -679,18 +685,12 @@ fn close_all(files: &[Arc<PartFile>]) -> Result<()> {
     files.iter().try_for_each(|file| file.close())
 }
 
-/// The `columns` of the `rows` of a batch.
-fn select(records: &RecordBatch, columns: &[usize], rows: &UInt32Array) -> Result<RecordBatch> {
-    let fault = |error| Error::fatal("rows of a bucket cannot be taken").with_source(error);
-    let records = if columns.len() == records.num_columns() {
-        records.clone()
-    } else {
-        records.project(columns).map_err(fault)?
-    };
-    if rows.len() == records.num_rows() {
-        return Ok(records);
+/// The `columns` of a batch.
+fn project(records: &RecordBatch, columns: &[usize]) -> Result<RecordBatch> {
+    if columns.len() == records.num_columns() {
+        return Ok(records.clone());
     }
-    take_record_batch(&records, rows).map_err(fault)
+    records.project(columns).map_err(|error| Error::fatal("columns of a bucket").with_source(error))
 }
 
 fn json_line(row: &RecordBatch) -> Result<Vec<u8>> {

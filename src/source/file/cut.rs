@@ -14,12 +14,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::format::RAW_BYTES_MAX;
 use crate::format::SplitDecoder;
 use crate::source::file::mark::Mark;
 use crate::source::file::mark::Trail;
 
-/// Kept of a record that is too long.
-const RAW_KEPT: usize = 64 << 10;
+/// Kept of a record that is too long: one byte more than its dead letter holds, which is cut between
+/// characters.
+const RAW_KEPT: usize = RAW_BYTES_MAX + 1;
 /// A line end is up to two bytes, and does not count as the record's.
 const LINE_END: usize = 2;
 
@@ -51,7 +53,7 @@ pub(super) enum What {
         /// Position of its first byte.
         position: u64,
         /// Its first bytes.
-        raw: Arc<[u8]>,
+        raw: Vec<u8>,
         /// Its length without the line end.
         len: u64,
         /// The length it may have.
@@ -232,7 +234,7 @@ impl TooLong {
         if let Ok(len) = usize::try_from(len) {
             self.raw.truncate(len);
         }
-        What::TooLong { position: self.position, raw: self.raw.into(), len, limit }
+        What::TooLong { position: self.position, raw: self.raw, len, limit }
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Step {
     pub(super) reader: Option<Reader>,
     /// Whole records.
     pub(super) pieces: Vec<Piece>,
+    /// Bytes of the file that were read so far, compressed if it is.
+    pub(super) raw: u64,
     /// Set when the content ended, for now.
     pub(super) end: Option<End>,
 }
@@ -125,13 +127,13 @@ pub(super) fn open(opening: &Opening, at_end: AtEnd) -> Result<Step> {
     match seen {
         Some(end) => Ok(reader.ended(pieces, end, at_end)),
         None if pieces.is_empty() => reader.step(at_end),
-        None => Ok(Step { reader: Some(reader), pieces, end: None }),
+        None => Ok(reader.stepped(pieces)),
     }
 }
 
 impl Step {
     fn at_end(end: End) -> Self {
-        Self { reader: None, pieces: Vec::new(), end: Some(end) }
+        Self { reader: None, pieces: Vec::new(), raw: end.raw, end: Some(end) }
     }
 }
 
@@ -187,9 +189,13 @@ impl Reader {
                 return Ok(self.ended(pieces, end, at_end));
             }
             if !pieces.is_empty() {
-                return Ok(Step { reader: Some(self), pieces, end: None });
+                return Ok(self.stepped(pieces));
             }
         }
+    }
+
+    fn stepped(self, pieces: Vec<Piece>) -> Step {
+        Step { raw: self.content.raw_position(), reader: Some(self), pieces, end: None }
     }
 
     fn ended(mut self, mut pieces: Vec<Piece>, end: End, at_end: AtEnd) -> Step {
@@ -200,6 +206,6 @@ impl Reader {
         self.was_at_end = true;
         // A decompressor that has seen an end cannot go on when more comes.
         let reader = (at_end == AtEnd::Wait && !self.content.is_compressed()).then_some(self);
-        Step { reader, pieces, end: Some(End { is_clean, ..end }) }
+        Step { reader, pieces, raw: end.raw, end: Some(End { is_clean, ..end }) }
     }
 }

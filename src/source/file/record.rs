@@ -138,3 +138,39 @@ impl From<(SplitId, SplitRecord)> for SplitPosition {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn version_1_is_read_and_written_as_drawn() {
+        let record = SplitRecord {
+            path: "in/a.log.1".to_owned(),
+            mark: Mark { position: 300, head: 0x0403_0201, tail: 0x0807_0605 },
+            records: 7,
+            raw: 128,
+            ended: true,
+            unterminated: false,
+            gone: true,
+        };
+        let bytes = b"\x01\x0ain/a.log.1\xac\x02\x01\x02\x03\x04\x05\x06\x07\x08\x07\x80\x01\x05";
+        assert_eq!(record.encode(), bytes);
+        assert_eq!(SplitRecord::decode(bytes).unwrap(), record);
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_as_such() {
+        let error = SplitRecord::decode(&[2, 0, 0]).unwrap_err();
+        assert!(error.to_string().contains("version 2"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
+            let _ = SplitRecord::decode(&bytes);
+        }
+    }
+}

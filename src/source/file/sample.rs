@@ -18,7 +18,7 @@ pub struct Sample {
     pub split: SplitId,
     /// Its first bytes, decompressed: whole lines, of which the last may lack its end.
     pub bytes: Vec<u8>,
-    /// The file goes on behind these bytes.
+    /// The file goes on behind these bytes, or will.
     pub is_cut: bool,
 }
 
@@ -101,7 +101,7 @@ fn first_lines(
             } else if line_start < bytes.len() {
                 *left -= 1;
             }
-            return Ok((bytes, false));
+            return Ok((bytes, settings.follow));
         }
         if bytes.len() - line_start > settings.record_limit || bytes.len() > SAMPLE_BYTES_MAX {
             bytes.truncate(line_start);

@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::error::Error;
+use crate::error::Result;
+use crate::format::RECORD_BYTES_LIMIT;
+
 /// 16 MB: a hundred times the longest sensible record, and still small beside the memory budget.
 pub const RECORD_LIMIT: usize = 16_000_000;
 /// 200 ms: a new line is seen before a person wonders, and an idle job costs next to nothing.
@@ -45,5 +49,23 @@ impl FileSettings {
             chunk_bytes: CHUNK_BYTES,
             read_ahead_bytes: READ_AHEAD_BYTES,
         }
+    }
+
+    /// Checks the values.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Usage`] for a limit of 0, and for a record limit that a batch cannot hold.
+    pub fn validate(&self) -> Result<()> {
+        if self.record_limit == 0 || self.record_limit as u64 > RECORD_BYTES_LIMIT {
+            return Err(Error::usage(format!(
+                "record_limit is {} bytes, it must be from 1 to {RECORD_BYTES_LIMIT}",
+                self.record_limit
+            )));
+        }
+        if self.chunk_bytes == 0 {
+            return Err(Error::usage("chunk_bytes is 0, a read needs at least one byte"));
+        }
+        Ok(())
     }
 }

@@ -14,7 +14,6 @@
 //!   each open split has begun, are in memory.
 //! - **F3** An error of the disk is an error of the source, never the end of a file.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::fmt;
@@ -125,7 +124,7 @@ impl FileSource {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Usage`] for a bad pattern, and for one that matches nothing while nothing was
+    /// [`crate::ErrorKind::Usage`] for a bad setting or pattern, and for a pattern that matches nothing while nothing was
     /// ever read (unless following); [`crate::ErrorKind::Damage`] for a file that shrank, was replaced, or
     /// vanished unfinished: what of it was not read is missing, and a person has to decide.
     pub async fn open(
@@ -135,6 +134,7 @@ impl FileSource {
         state: State,
         doors: Doors,
     ) -> Result<Self> {
+        settings.validate()?;
         let pattern = Arc::new(Pattern::new(&settings.base, &settings.path)?);
         let splits: Vec<Split> =
             record::all(&state)?.into_iter().map(|(id, record)| Split::new(id, record)).collect();
@@ -205,20 +205,20 @@ impl FileSource {
 
     /// Acts on what was found.
     fn place(&mut self, resolution: Resolution) -> Result<()> {
-        let mut behind = BTreeMap::new();
+        let mut behind = BTreeSet::new();
         for (number, place) in resolution.places {
             let Some(split) = self.splits.get_mut(number) else { continue };
             match place {
                 Place::Here(found) => {
                     if self.here(number, &found)? {
-                        behind.insert(found.path, number);
+                        behind.insert((found.path, number));
                     }
                 }
                 Place::Nameless if split.reader.is_some() || split.reading.is_some() => {
                     if !split.nameless {
                         split.nameless = true;
                         split.end = None;
-                        behind.insert(split.record.path.clone(), number);
+                        behind.insert((split.record.path.clone(), number));
                     }
                 }
                 // It was closed while we looked; the next look will tell.
@@ -233,10 +233,10 @@ impl FileSource {
             let mut split = Split::new(id, record);
             (split.inode, split.len) = (Some(found.inode), found.len);
             self.splits.push(split);
-            behind.insert(found.path, number);
+            behind.insert((found.path, number));
         }
         // Name order, whatever the order in which they came to be known.
-        for number in behind.into_values() {
+        for (_, number) in behind {
             self.enqueue(number);
         }
         Ok(())
@@ -251,10 +251,19 @@ impl FileSource {
                 // What is under way belongs to the file of before; the next look comes back to it.
                 return Ok(false);
             }
+            if split.reader.is_some() && split.outgoing != Some(found.inode) {
+                // What the old file got since it was read is read first; the next look compares that too.
+                split.outgoing = Some(found.inode);
+                split.end = None;
+                return Ok(true);
+            }
             split.reader = None;
+            split.end = None;
         }
+        split.outgoing = None;
         split.inode = Some(found.inode);
         split.len = found.len;
+        split.nameless = false;
         if split.record.path != found.path || split.record.gone {
             split.record.path.clone_from(&found.path);
             split.record.gone = false;
@@ -264,7 +273,7 @@ impl FileSource {
         if split.busy || !split.is_behind(found.len, compressed) {
             return Ok(false);
         }
-        if split.read_unterminated && !compressed {
+        if split.read_unterminated && !compressed && found.len > split.read_mark.position {
             let (path, position) = (self.settings.base.join(&found.path), split.read_mark.position);
             return Err(FileError::GrewBehindTail { path, position }.into());
         }
@@ -347,7 +356,7 @@ impl FileSource {
         for number in self.active.clone() {
             let Some(split) = self.splits.get_mut(number) else { continue };
             if let Poll::Ready(step) = split.poll_reading(cx) {
-                self.take_step(number, step?);
+                self.take_step(number, step?)?;
                 moved = true;
             }
         }
@@ -355,10 +364,15 @@ impl FileSource {
     }
 
     /// Starts to decode what was read.
-    fn take_step(&mut self, number: usize, step: Step) {
-        let Some(split) = self.splits.get_mut(number) else { return };
+    fn take_step(&mut self, number: usize, step: Step) -> Result<()> {
+        let Some(split) = self.splits.get_mut(number) else { return Ok(()) };
         split.reader = step.reader.map(Box::new);
+        split.raw = step.raw;
         split.end = step.end;
+        if split.nameless && split.at_end == AtEnd::Wait && split.reader.is_some() {
+            // The file lost its name during this step: what it waits for will not come.
+            split.end = None;
+        }
         for piece in step.pieces {
             split.read_mark = piece.end;
             split.read_unterminated = piece.unterminated;
@@ -371,7 +385,7 @@ impl FileSource {
             self.held_bytes += decoding.bytes;
             split.pieces.push_back(decoding);
         }
-        self.settle(number);
+        self.settle(number)
     }
 
     /// Fills the places of active splits and lets those read on that have the least ahead.
@@ -410,6 +424,7 @@ impl FileSource {
     fn start_reading(&mut self, number: usize) {
         let Some(split) = self.splits.get_mut(number) else { return };
         let at_end = if self.settings.follow && !split.nameless { AtEnd::Wait } else { AtEnd::Finish };
+        split.at_end = at_end;
         // Decompression computes, plain reading waits.
         let pool = if is_compressed(&split.record.path) { &self.doors.cpu } else { &self.doors.io };
         let job = match split.reader.take() {
@@ -447,7 +462,7 @@ impl FileSource {
             self.held_bytes -= bytes;
             self.changed.insert(number);
             let left = self.active.len();
-            self.settle(number);
+            self.settle(number)?;
             if self.active.len() < left {
                 // Its successor stands at its place now.
                 self.turn = turn;
@@ -462,34 +477,40 @@ impl FileSource {
     }
 
     /// Takes a split out of the active ones when nothing is left to do for it, for now.
-    fn settle(&mut self, number: usize) {
-        let follow = self.settings.follow;
-        let Some(split) = self.splits.get_mut(number) else { return };
+    fn settle(&mut self, number: usize) -> Result<()> {
+        let Some(split) = self.splits.get_mut(number) else { return Ok(()) };
         let Some(end) = split.end.filter(|_| split.is_idle()) else {
             if split.record.ended {
                 split.record.ended = false;
                 self.changed.insert(number);
             }
-            return;
+            return Ok(());
         };
         if !split.busy {
-            return;
+            return Ok(());
         }
-        split.busy = false;
-        self.active.retain(|active| *active != number);
         let ended = end.is_clean;
+        let gone = split.nameless;
+        if gone && !ended {
+            let (path, position) = (self.settings.base.join(&split.record.path), split.record.mark.position);
+            return Err(FileError::Vanished { path, position }.into());
+        }
         let record = &mut split.record;
-        if (record.ended, record.raw, record.gone) != (ended, end.raw, split.nameless) {
-            (record.ended, record.raw, record.gone) = (ended, end.raw, split.nameless);
+        if (record.ended, record.raw, record.gone) != (ended, end.raw, gone) {
+            (record.ended, record.raw, record.gone) = (ended, end.raw, gone);
             self.changed.insert(number);
         }
-        if !follow || split.nameless {
+        split.busy = false;
+        split.nameless = false;
+        if gone {
+            split.inode = None;
+        }
+        if gone || !self.settings.follow {
             split.reader = None;
-            split.nameless = false;
-            if split.record.gone {
-                split.inode = None;
-            }
-        } else if split.reader.is_some() && ended {
+        }
+        let keeps_open = split.reader.is_some() && ended;
+        self.active.retain(|active| *active != number);
+        if keeps_open {
             self.idle_open.push_back(number);
             if self.idle_open.len() > IDLE_OPEN
                 && let Some(oldest) = self.idle_open.pop_front()
@@ -498,6 +519,7 @@ impl FileSource {
                 oldest.reader = None;
             }
         }
+        Ok(())
     }
 }
 

@@ -13,10 +13,13 @@ use std::task::Poll;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use crate::error::Error;
 use crate::error::Result;
+use crate::format::rejected;
 use crate::source::file::cut::Piece;
 use crate::source::file::cut::What;
 use crate::source::file::mark::Mark;
+use crate::source::file::reader::AtEnd;
 use crate::source::file::reader::End;
 use crate::source::file::reader::Reader;
 use crate::source::file::reader::Step;
@@ -46,10 +49,16 @@ pub(super) struct Split {
     /// Open, and not in a job.
     pub(super) reader: Option<Box<Reader>>,
     pub(super) reading: Option<Job<Step>>,
+    /// What the end of the file means to the step under way, or the last one.
+    pub(super) at_end: AtEnd,
+    /// Bytes of the file that were read, compressed if it is.
+    pub(super) raw: u64,
     /// Where the reader saw the end of the file; none while there is more to read.
     pub(super) end: Option<End>,
     /// The file has no name any more, only this reader.
     pub(super) nameless: bool,
+    /// Device and inode of the file that seems to have taken the place of the one that is open.
+    pub(super) outgoing: Option<(u64, u64)>,
     /// In line to be read, or at it.
     pub(super) busy: bool,
     pub(super) pieces: VecDeque<Decoding>,
@@ -81,13 +90,16 @@ impl Split {
             len: 0,
             read_mark: record.mark,
             read_unterminated: record.unterminated,
-            record,
             reader: None,
             reading: None,
+            at_end: AtEnd::Finish,
+            raw: record.raw,
             end,
             nameless: false,
+            outgoing: None,
             busy: false,
             pieces: VecDeque::new(),
+            record,
         }
     }
 
@@ -137,11 +149,11 @@ impl Split {
         }
     }
 
-    /// Bytes of its file that were handed on, compressed if it is.
+    /// Bytes of its file that were handed on; of a compressed one those that were read.
     pub(super) fn bytes_read(&self, compressed: bool) -> u64 {
         match self.end {
             Some(end) if self.pieces.is_empty() => end.raw,
-            _ if compressed => 0,
+            _ if compressed => self.raw,
             _ => self.record.mark.position,
         }
     }
@@ -149,19 +161,21 @@ impl Split {
 
 /// Decodes `piece` and lets `stage` at each batch. Runs as a job.
 pub(super) fn decode(split: &SplitId, piece: What, stage: Option<&Stage>) -> Result<Output> {
+    let failed = |error: Error| error.context(format_args!("split {split}"));
     match piece {
         What::Records { decoder, base, bytes } => {
-            let decoded = decoder.decode(base, &bytes)?;
+            let decoded = decoder.decode(base, &bytes).map_err(failed)?;
             let mut batches = decoded.batches;
             if let Some(stage) = stage {
-                batches = batches.into_iter().map(|batch| stage(batch)).collect::<Result<_>>()?;
+                batches =
+                    batches.into_iter().map(|batch| stage(batch)).collect::<Result<_>>().map_err(failed)?;
             }
             batches.retain(|batch| batch.records.num_rows() > 0);
             Ok(Output { batches, rejected: decoded.rejected, records: decoded.records })
         }
         What::TooLong { position, raw, len, limit } => {
             let reason = format!("the record has {len} bytes, the limit is {limit} (record_limit)");
-            let rejected = Rejected { split: split.clone(), position, reason, raw, raw_len: len };
+            let rejected = Rejected { raw_len: len, ..rejected(split, position, reason, &raw) };
             Ok(Output { batches: Vec::new(), rejected: vec![rejected], records: 1 })
         }
     }

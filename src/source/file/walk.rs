@@ -1,11 +1,13 @@
 //! Which files a pattern matches.
 //!
 //! A pattern is a path whose parts may hold `*`, `?`, `[...]`, `{a,b}` and `**`. The walk starts at the
-//! folder that the pattern spells out and enters only folders that can hold a match. Links are followed;
-//! a folder that is its own ancestor is not entered again. A match is known by its path as text, made
-//! from the pattern's own beginning, with `.` parts and doubled slashes left out.
+//! folder that the pattern spells out and enters only folders that can hold a match. Symbolic links are
+//! followed; a folder that is its own ancestor is not entered again, and of a file that is matched by its
+//! own name the links are left out, so that `current.log -> 2026.log` is one file. A match is known by its
+//! path as text, made from the pattern's own beginning, with `.` parts and doubled slashes left out.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
@@ -111,12 +113,26 @@ impl Pattern {
     ///
     /// With `settled`, a link to nothing is an error; without, it is not there (yet).
     pub(super) fn walk(&self, disk: &dyn Disk, settled: bool) -> Result<BTreeMap<String, Found>, FileError> {
-        let mut found = BTreeMap::new();
-        let root = self.root();
-        let Some(meta) = look(disk, &root)? else { return Ok(found) };
-        if meta.kind == Kind::Dir {
-            let mut walk = Walk { pattern: self, disk, settled, found: &mut found, above: vec![meta.id] };
-            walk.enter(&self.prefix, &self.levels)?;
+        let Some(meta) = look(disk, &self.root())? else { return Ok(BTreeMap::new()) };
+        if meta.kind != Kind::Dir {
+            return Ok(BTreeMap::new());
+        }
+        let mut walk = Walk {
+            pattern: self,
+            disk,
+            settled,
+            found: BTreeMap::new(),
+            links: Vec::new(),
+            above: vec![meta.id],
+            links_above: 0,
+        };
+        walk.enter(&self.prefix, &self.levels)?;
+        let Walk { mut found, links, .. } = walk;
+        let mut seen: BTreeSet<_> = found.values().map(|found| found.inode).collect();
+        for link in links {
+            if seen.insert(link.inode) {
+                found.insert(link.path.clone(), link);
+            }
         }
         Ok(found)
     }
@@ -126,9 +142,13 @@ struct Walk<'a> {
     pattern: &'a Pattern,
     disk: &'a dyn Disk,
     settled: bool,
-    found: &'a mut BTreeMap<String, Found>,
+    found: BTreeMap<String, Found>,
+    /// Matches by way of a symbolic link, in the order of their names.
+    links: Vec<Found>,
     /// Device and inode of the folders from the root to here.
     above: Vec<(u64, u64)>,
+    /// How many of them are links.
+    links_above: usize,
 }
 
 impl Walk<'_> {
@@ -181,12 +201,20 @@ impl Walk<'_> {
         };
         match meta.kind {
             Kind::File if is_match => {
-                self.found.insert(path.clone(), Found { path, len: meta.len, inode: meta.id });
+                let found = Found { path, len: meta.len, inode: meta.id };
+                if kind == Kind::File && self.links_above == 0 {
+                    self.found.insert(found.path.clone(), found);
+                } else {
+                    self.links.push(found);
+                }
             }
             Kind::Dir if !self.above.contains(&meta.id) => {
                 if let Some(below) = below {
+                    let is_link = usize::from(kind != Kind::Dir);
                     self.above.push(meta.id);
+                    self.links_above += is_link;
                     self.enter(&format!("{path}/"), below)?;
+                    self.links_above -= is_link;
                     self.above.pop();
                 }
             }

@@ -14,6 +14,7 @@ use crate::state::StateBackend;
 use crate::state::StateSettings;
 use crate::state::Voids;
 use crate::state::is_out_of_room;
+use crate::state::reader::ItemPlace;
 use crate::stream::Lsn;
 use crate::stream::TaskId;
 
@@ -23,7 +24,7 @@ fn plan(snapshot: Option<Snapshot>, voids: Voids) -> RestorePlan {
 
 fn state_on(journal: &MemoryJournal, rewrite_log_bytes_min: u64) -> State {
     let journal: Arc<dyn Journal> = Arc::new(journal.clone());
-    let settings = StateSettings { rewrite_log_bytes_min };
+    let settings = StateSettings { rewrite_log_bytes_min, ..StateSettings::default() };
     let mut backend = StateBackend::open(journal, plan(None, Voids::default()), settings).unwrap();
     backend.take(&TaskId::new("sink")).unwrap()
 }
@@ -211,6 +212,44 @@ fn rewriting_lets_the_floor_pass_an_old_value_that_stays() {
 }
 
 #[test]
+fn small_items_share_entries_and_old_ones_come_together_when_they_are_rewritten() {
+    let journal = MemoryJournal::new();
+    let mut state = state_on(&journal, 20_000);
+    let item = |index: u64| format!("item {index}").into_bytes();
+    let (mut next, mut last) = (0, None);
+    for round in 0..60_u8 {
+        for _ in 0..2 {
+            assert_eq!(state.push(b"ledger", &item(next)).unwrap(), next);
+            next += 1;
+        }
+        let before = journal.entries();
+        last = Some(state.snapshot().unwrap());
+        // Two items are one entry; the clear of the round before is another.
+        assert_eq!(journal.entries() - before, 1 + usize::from(round == 41));
+        if round == 40 {
+            state.clear_before(b"ledger", 3);
+        }
+    }
+    for round in 0..60_u8 {
+        state.put(b"other", &[round; 1000]);
+        last = Some(state.snapshot().unwrap());
+    }
+    let last = last.unwrap();
+    journal.truncate_before(last.floor).unwrap();
+    let state = state.restarted_from(last).unwrap();
+    assert_eq!(state.list(b"ledger"), 3..next);
+    let read: Vec<_> = state.items(b"ledger", 0).collect::<Result<_, _>>().unwrap();
+    assert!(read.into_iter().eq((3..next).map(|index| (index, item(index)))));
+    let entries: std::collections::BTreeSet<_> = (3..next)
+        .map(|index| match state.locate(b"ledger", index).unwrap().place {
+            ItemPlace::Logged(pin) => format!("{pin:?}"),
+            ItemPlace::Waiting(_) => panic!("not in the log"),
+        })
+        .collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+}
+
+#[test]
 fn entries_below_the_own_floor_are_not_read_though_another_task_needs_that_part_of_the_log() {
     let journal = MemoryJournal::new();
     let dyn_journal: Arc<dyn Journal> = Arc::new(journal.clone());
@@ -340,4 +379,15 @@ fn an_item_that_is_not_there_is_named_in_the_error() {
     let state = State::in_memory(TaskId::new("sink"));
     let error = state.item(b"rows\x00", 3).unwrap_err();
     assert!(error.to_string().contains("sink: list `rows\\x00` has no item 3"), "{error}");
+}
+
+#[test]
+fn states_move_between_threads_and_readers_are_shared_by_them() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync + Clone>() {}
+    moves::<State>();
+    moves::<StateBackend>();
+    is_shared::<crate::state::StateReader>();
+    is_shared::<crate::state::ItemRef>();
+    is_shared::<crate::state::StateView>();
 }

@@ -7,14 +7,24 @@ use crate::codec::Encoder;
 use crate::state::Voids;
 use crate::state::entry::Entry;
 use crate::state::entry::Found;
+use crate::state::entry::Items;
 use crate::stream::Lsn;
 
 #[test]
 fn each_kind_of_entry_has_the_bytes_of_version_1() {
-    let cases: [(Entry<'_>, &[u8]); 5] = [
+    let mut buffer = Vec::new();
+    let several = Items::several([&b"x"[..], b"", b"yz"], &mut buffer);
+    let cases: [(Entry<'_>, &[u8]); 6] = [
         (Entry::Put { key: b"k", value: b"vv" }, b"\x01\x01\x07\x01kvv"),
         (Entry::Remove { key: b"k" }, b"\x01\x02\x07k"),
-        (Entry::Push { list: b"li", life: 3, index: 300, item: b"x" }, b"\x01\x03\x07\x02li\x03\xac\x02x"),
+        (
+            Entry::Push { list: b"li", life: 3, first: 300, items: Items::one(b"x") },
+            b"\x01\x03\x07\x02li\x03\xac\x02\x01x",
+        ),
+        (
+            Entry::Push { list: b"li", life: 3, first: 300, items: several },
+            b"\x01\x03\x07\x02li\x03\xac\x02\x03\x01x\x00\x02yz",
+        ),
         (Entry::Clear { list: b"li", life: 3, first: 5 }, b"\x01\x04\x07\x02li\x03\x05"),
         (Entry::Drop { list: b"li", life: 3 }, b"\x01\x05\x07\x02li\x03"),
     ];
@@ -29,6 +39,9 @@ fn an_entry_of_a_newer_version_or_unknown_kind_is_refused() {
     assert!(Entry::decode(b"\x02\x01\x07\x01kvv").is_err());
     assert!(Entry::decode(b"\x01\x06\x07").is_err());
     assert!(Entry::decode(b"").is_err());
+    assert!(Entry::decode(b"\x01\x03\x07\x02li\x03\x00\x00").is_err(), "no items");
+    assert!(Entry::decode(b"\x01\x03\x07\x02li\x03\x00\x02\x01x").is_err(), "one of two items");
+    assert!(Entry::decode(b"\x01\x03\x07\x02li\x03\x00\x02\x01x\x00y").is_err(), "bytes behind the items");
 }
 
 #[test]

@@ -3,3 +3,4 @@
 mod claims;
 mod format;
 mod model;
+mod restoring;

@@ -147,7 +147,7 @@ impl World {
             voids.prune_below(floors.min().unwrap_or(here));
         }
         let plan = self.plan(self.completed.last(), &self.voids);
-        let settings = StateSettings { rewrite_log_bytes_min: 3000 };
+        let settings = StateSettings { rewrite_log_bytes_min: 3000, rewrite_bytes_min: 1 };
         let journal: Arc<dyn Journal> = Arc::new(self.journal.clone());
         let mut backend = StateBackend::open(journal, plan, settings).unwrap();
         self.states = TASKS.iter().map(|name| backend.take(&TaskId::new(*name)).unwrap()).collect();
@@ -239,6 +239,10 @@ impl World {
             for list in 0..3 {
                 let range = model.range(&[list]);
                 assert!(state.list(&[list]) == range || range.is_empty() && state.list(&[list]).is_empty());
+                let read: Vec<_> = state.items(&[list], range.start + 1).collect::<Result<_, _>>().unwrap();
+                let expected =
+                    (range.start..).zip(model.lists.get(&[list][..]).map_or(&[][..], |list| &list.1));
+                assert!(read.iter().map(|(index, item)| (*index, item)).eq(expected.skip(1)));
                 for index in range.clone() {
                     let item = &model.lists[&[list][..]].1[(index - range.start) as usize];
                     assert_eq!(&state.item(&[list], index).unwrap(), item);

@@ -66,8 +66,8 @@ fn a_bit_flipped_anywhere_in_an_acknowledged_log_is_refused_or_harmless() {
     let mut refused = 0;
     for path in segment_files(&disk) {
         // Every byte of the start, of the first frames, and a sample of the rest.
-        let sample = (0..600).chain(4096..4096 + 4200).chain((8296..SEGMENT as usize).step_by(97));
-        for at in sample.step_by(3) {
+        let sample = (0..120).chain((120..4096).step_by(59)).chain(4096..4096 + 200);
+        for at in sample.chain((4296..SEGMENT as usize).step_by(173)) {
             let what = format!("{} byte {at}", path.display());
             let changed = with_change(&disk, &path, |bytes| bytes[at] ^= 1 << (at % 8));
             match outcome(&changed, &expected, &what) {
@@ -77,22 +77,18 @@ fn a_bit_flipped_anywhere_in_an_acknowledged_log_is_refused_or_harmless() {
             }
         }
     }
-    assert!(refused > 2000, "{refused}");
+    assert!(refused > 1200, "{refused}");
 }
 
 #[test]
 fn a_bit_flipped_in_the_manifest_is_refused_or_harmless() {
     let (disk, expected) = acknowledged();
-    for at in 0..8192 {
+    // The rest of a slot is zeros under the same checksum.
+    let slot = || (0..140).chain((140..4096).step_by(61));
+    for at in slot().chain(slot().map(|at| at + 4096)) {
         let what = format!("manifest byte {at}");
         let changed = with_change(&disk, &dir().join("manifest"), |bytes| bytes[at] ^= 0x10);
         assert_ne!(outcome(&changed, &expected, &what), Outcome::Shorter, "{what}");
-        if at >= 600 {
-            // The rest of the slots is zeros under the same checksum.
-            if at % 4096 > 600 && at % 512 != 0 {
-                continue;
-            }
-        }
     }
 }
 
@@ -257,7 +253,7 @@ fn unacknowledged(used: bool) -> (CrashDisk, Vec<Logged>, PathBuf, usize, usize)
     }
     wal.sync().unwrap();
     let start = wal.end();
-    append(&wal, &[entry(20, 1000)]).unwrap();
+    append(&wal, &[entry(20, 570)]).unwrap();
     let expected = all(&wal);
     let base = wal.start();
     let path = segment_files(&disk).pop().unwrap();
@@ -271,7 +267,7 @@ fn an_unacknowledged_last_frame_cut_at_any_byte_is_cut() {
     for used in [false, true] {
         let (disk, expected, path, from, to) = unacknowledged(used);
         assert_eq!(outcome(&copy(&disk), &expected, "whole"), Outcome::Same);
-        for at in from..to - 18 {
+        for at in from..to {
             let what = format!("cut at {at} of {from}..{to}, used before {used}");
             // Zeros, or what a former life left.
             let changed = with_change(&disk, &path, |bytes| {
@@ -353,7 +349,10 @@ proptest! {
                 bytes.copy_within(source..source + len, to);
             }
         });
-        prop_assert_ne!(outcome(&changed, &expected[..20.max(expected.len() - 1)], "garbage"), Outcome::Refused);
+        let (wal, _) = try_open(&changed).unwrap();
+        let found = all(&wal);
+        let acknowledged = &expected[..expected.len() - 1];
+        prop_assert!(found == acknowledged || found == expected, "something else was delivered");
     }
 
     #[test]

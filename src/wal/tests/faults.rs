@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use super::*;
+use crate::storage::Disk;
 use crate::testing::CrashModel;
 use crate::testing::StepKind;
 
@@ -176,19 +177,45 @@ fn a_full_disk_is_an_ordinary_error_of_the_append() {
 }
 
 #[test]
-fn a_full_disk_at_every_moment_of_an_opening_loses_nothing() {
-    let disk = disk();
-    let (wal, _) = open(&disk);
-    for number in 0..30 {
-        append(&wal, &[entry(number, 3000)]).unwrap();
+fn openings_of_a_torn_log_need_no_space_however_many_there_are() {
+    for torn in [false, true] {
+        let disk = disk();
+        let (wal, _) = open(&disk);
+        for number in 0..30 {
+            append(&wal, &[entry(number, 3000)]).unwrap();
+        }
+        wal.sync().unwrap();
+        let acknowledged = all(&wal);
+        append(&wal, &[entry(30, 3000)]).unwrap();
+        append(&wal, &[entry(31, 3000)]).unwrap();
+        let expected = all(&wal);
+        let left = disk.after_crash(CrashModel::ProcessOnly, 0);
+        if torn {
+            let path = segment_files(&left).pop().unwrap();
+            let mut bytes = left.read_file(&path).unwrap();
+            let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            bytes[last - 100] ^= 1;
+            left.write_file(&path, bytes).unwrap();
+        }
+        left.set_capacity(Some(left.used()));
+        // The file of the other spare is taken as well: one is enough.
+        let spare = files(&left).into_iter().filter(|name| name.starts_with("spare-")).nth(1);
+        if let Some(spare) = spare {
+            left.remove_file(&dir().join(spare)).unwrap();
+            left.set_capacity(Some(left.used()));
+        }
+        for turn in 0..6 {
+            let (wal, opened) = open(&left);
+            let count = if torn { acknowledged.len() + 1 } else { expected.len() };
+            assert!(all(&wal) == expected[..count]);
+            assert_eq!(opened.cut.is_some(), torn && turn == 0);
+            assert!(opened.cut.is_none_or(|cut| cut.quarantine.is_none()));
+            assert!(matches!(append(&wal, &[entry(0, 10)]), Err(WalError::NoSpace { .. })));
+            if turn % 2 == 1 {
+                wal.close().unwrap();
+            }
+        }
     }
-    wal.sync().unwrap();
-    append(&wal, &[entry(30, 3000)]).unwrap();
-    let expected = all(&wal);
-    let left = disk.after_crash(CrashModel::ProcessOnly, 0);
-    left.set_capacity(Some(left.used()));
-    let (wal, _) = open(&left);
-    assert_eq!(all(&wal), expected);
 }
 
 #[test]

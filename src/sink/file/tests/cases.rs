@@ -68,7 +68,6 @@ async fn a_file_goes_on_over_restarts_and_its_footer_is_at_its_end() {
             run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
         }
         run.write(37, two).await.unwrap();
-        kept.keep(run);
     }
     assert_eq!(staged(&disk).len(), 1);
     let mut run = kept.start(&settings(), &no_buckets(), &doors(&disk)).await.unwrap();
@@ -87,7 +86,7 @@ async fn a_stop_keeps_files_in_progress_and_spills_what_waits() {
     run.write(50, |id| format!("b{}", id % 8)).await.unwrap();
     assert_eq!(run.checkpoint(&mut kept, BarrierKind::Stop).await.unwrap(), 0);
     assert_eq!(run.writer.open_counts(), (8, 0, 50));
-    kept.keep(run);
+    drop(run);
     assert!(visible(&disk).is_empty() && staged(&disk).is_empty(), "nothing was full enough for a file");
     let mut run = kept.start(&settings(), &by_bucket(), &doors(&disk)).await.unwrap();
     assert_eq!(run.position, 50);
@@ -125,7 +124,6 @@ async fn no_name_is_ever_used_twice() {
         }
         run.write(2, two).await.unwrap();
         run.pre_commit(BarrierKind::Checkpoint).await.unwrap();
-        kept.keep(run);
     }
     for path in visible(&disk) {
         assert!(names.insert(path.file_name().unwrap().to_owned()), "{path:?}");
@@ -152,7 +150,7 @@ async fn files_of_a_failed_checkpoint_are_published_once_with_the_next() {
     run.write(4, two).await.unwrap();
     assert_eq!(run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap(), 6);
     assert_eq!(all_landed(&disk), (0..12).collect());
-    assert_eq!(run.commit().await.unwrap(), 0);
+    assert_eq!(run.commit(&mut kept).await.unwrap(), 0);
     assert_eq!(run.checkpoint(&mut kept, BarrierKind::End).await.unwrap(), 0);
     check_ledger(&disk, &run.writer);
 }
@@ -191,7 +189,7 @@ async fn a_bucket_that_nobody_writes_to_asks_for_a_barrier_and_is_shown() {
     assert_eq!(run.writer.roll_due_in(), Some(std::time::Duration::from_millis(1_500)));
     assert_eq!(run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap(), 0);
     assert_eq!(run.writer.roll_due_in(), Some(std::time::Duration::from_millis(1_500)));
-    kept.keep(run);
+    drop(run);
     // The age of a file goes on over a restart.
     let mut run = kept.start(&inactive, &no_buckets(), &doors).await.unwrap();
     let due = run.writer.roll_due_in().unwrap();
@@ -252,7 +250,7 @@ async fn a_row_that_a_checkpoint_holds_stays_in_its_bucket_of_arrival() {
     let mut run = kept.start(&settings(), &arrival, &doors).await.unwrap();
     run.write(5, two).await.unwrap();
     run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
-    kept.keep(run);
+    drop(run);
     doors.clock.sleep(std::time::Duration::from_secs(3_600)).await;
     let mut run = kept.start(&settings(), &arrival, &doors).await.unwrap();
     run.write(5, two).await.unwrap();
@@ -274,7 +272,7 @@ async fn a_file_begun_under_other_settings_is_finished_under_them() {
     let mut run = kept.start(&settings(), &no_buckets(), &doors(&disk)).await.unwrap();
     run.write(40, two).await.unwrap();
     run.checkpoint(&mut kept, BarrierKind::Stop).await.unwrap();
-    kept.keep(run);
+    drop(run);
     let changed = FileSinkSettings {
         format: PartFormat::Parquet(ParquetSettings {
             row_group_rows: 16,
@@ -296,13 +294,12 @@ async fn a_file_begun_under_other_settings_is_finished_under_them() {
 async fn lines_land_too() {
     let disk = disk();
     let mut kept = Kept::default();
-    let lines = FileSinkSettings { format: PartFormat::Ndjson, ..settings() };
+    let lines = FileSinkSettings { format: PartFormat::Ndjson(LineSettings::default()), ..settings() };
     for _ in 0..3 {
         let mut run = kept.start(&lines, &no_buckets(), &doors(&disk)).await.unwrap();
         run.write(5_000, two).await.unwrap();
         run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
         run.write(5_000, two).await.unwrap();
-        kept.keep(run);
     }
     let mut run = kept.start(&lines, &no_buckets(), &doors(&disk)).await.unwrap();
     run.checkpoint(&mut kept, BarrierKind::End).await.unwrap();

@@ -25,14 +25,22 @@ use crate::doors::Doors;
 use crate::error::Result;
 use crate::format::parquet::ParquetSettings;
 use crate::sink::SinkWriter;
+use crate::state::JournalReader;
+use crate::state::MemoryJournal;
+use crate::state::PlannedTask;
+use crate::state::RestorePlan;
 use crate::state::Snapshot;
 use crate::state::State;
+use crate::state::StateBackend;
+use crate::state::StateSettings;
+use crate::state::Voids;
 use crate::stream::Barrier;
 use crate::stream::BarrierKind;
 use crate::stream::Batch;
 use crate::stream::Epoch;
 use crate::stream::Incarnation;
 use crate::stream::Lineage;
+use crate::stream::Lsn;
 use crate::stream::SplitId;
 use crate::stream::TaskId;
 use crate::testing::CrashDisk;
@@ -79,16 +87,31 @@ fn no_buckets() -> Arc<dyn BucketAssigner> {
     Arc::new(NoBuckets::new(&schema()))
 }
 
-/// The state directory of a job: what a completed checkpoint would keep.
-#[derive(Default)]
+/// The state directory of a job: a log, and what the newest completed checkpoint says.
 struct Kept {
     incarnation: u64,
     epoch: u64,
     /// Rows taken below this one.
     position: u64,
     snapshot: Option<Snapshot>,
-    /// The log; taken while a start runs.
-    state: Option<State>,
+    journal: MemoryJournal,
+    voids: Voids,
+    /// Files that a commit has reported: they are there for ever.
+    acknowledged: BTreeSet<PathBuf>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            incarnation: 0,
+            epoch: 0,
+            position: 0,
+            snapshot: None,
+            journal: MemoryJournal::new(),
+            voids: Voids::default(),
+            acknowledged: BTreeSet::new(),
+        }
+    }
 }
 
 /// One start of the job.
@@ -102,11 +125,26 @@ struct Run {
 }
 
 impl Kept {
+    /// The state of the newest completed checkpoint; what was appended behind it is void.
     fn state(&mut self) -> State {
-        match (self.state.take(), self.snapshot) {
-            (Some(state), Some(snapshot)) => state.restarted_from(snapshot).unwrap(),
-            _ => State::in_memory(TaskId::new("sink")),
-        }
+        let task = TaskId::new("sink");
+        self.voids.insert(self.snapshot.map_or(Lsn(0), |snapshot| snapshot.lsn), self.journal.end());
+        let planned =
+            PlannedTask { task: task.clone(), number: 0, snapshot: self.snapshot, voids: self.voids.clone() };
+        let plan = RestorePlan { tasks: vec![planned] };
+        let journal = Arc::new(self.journal.clone());
+        StateBackend::open(journal, plan, StateSettings::default()).unwrap().take(&task).unwrap()
+    }
+
+    fn sink(
+        &mut self,
+        settings: &FileSinkSettings,
+        assigner: &Arc<dyn BucketAssigner>,
+        doors: &Doors,
+    ) -> Result<FileSink> {
+        self.incarnation += 1;
+        let identity = Identity { lineage: LINEAGE, incarnation: Incarnation(self.incarnation), writer: 0 };
+        FileSink::new(settings.clone(), schema(), Arc::clone(assigner), identity, doors.clone())
     }
 
     /// Starts the job: recovery, commit, sweep.
@@ -116,27 +154,14 @@ impl Kept {
         assigner: &Arc<dyn BucketAssigner>,
         doors: &Doors,
     ) -> Result<Run> {
-        self.incarnation += 1;
-        let identity = Identity { lineage: LINEAGE, incarnation: Incarnation(self.incarnation), writer: 0 };
-        let sink = FileSink::new(settings.clone(), schema(), Arc::clone(assigner), identity, doors.clone())?;
+        let sink = self.sink(settings, assigner, doors)?;
         let state = self.state();
-        let plan = match sink.check(&state).await {
-            Ok(plan) => plan,
-            Err(error) => {
-                self.state = Some(state);
-                return Err(error);
-            }
-        };
+        let plan = sink.check(&state).await?;
         let (writer, committer, pending) = sink.recover(plan, state).await?;
         let mut run = Run { writer, committer, epoch: self.epoch, position: self.position, carried: pending };
-        run.commit().await?;
+        run.commit(self).await?;
         run.writer.sweep_orphans().await?;
         Ok(run)
-    }
-
-    /// The start is over, whatever its end: its log stays.
-    fn keep(&mut self, run: Run) {
-        self.state = Some(run.writer.state);
     }
 }
 
@@ -162,9 +187,12 @@ impl Run {
         kept.snapshot = Some(snapshot);
     }
 
-    async fn commit(&mut self) -> Result<usize> {
+    async fn commit(&mut self, kept: &mut Kept) -> Result<usize> {
         let parts = std::mem::take(&mut self.carried);
         let done = self.committer.commit_all(parts).await?;
+        let paths =
+            done.iter().map(|part| part.bucket.folder(Path::new("/out/t")).join(part.name.to_string()));
+        kept.acknowledged.extend(paths);
         let count = done.len();
         self.writer.committed(done)?;
         Ok(count)
@@ -174,7 +202,7 @@ impl Run {
     async fn checkpoint(&mut self, kept: &mut Kept, kind: BarrierKind) -> Result<usize> {
         let (snapshot, _) = self.pre_commit(kind).await?;
         self.complete(kept, snapshot);
-        self.commit().await
+        self.commit(kept).await
     }
 }
 

@@ -227,3 +227,82 @@ async fn nothing_to_match_is_waited_for() {
     stage.write("later/a.log", "1\n");
     assert_eq!(lines(&until_quiet(&mut source).await.unwrap()), ["1"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_belongs_to_its_youngest_file_even_if_an_older_one_began_alike() {
+    let mut stage = Stage::following("*.log");
+    stage.write("a.log", "1\n");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.remove("a.log");
+    until_quiet(&mut source).await.unwrap();
+    stage.write("a.log", "");
+    until_quiet(&mut source).await.unwrap();
+    stage.append("a.log", "1\n");
+    assert_eq!(until_quiet(&mut source).await.unwrap()[0].split, "a.log#2");
+    stage.checkpoint(&mut source);
+    stage.append("a.log", "2\n");
+    let mut source = stage.open().await.unwrap();
+    let got = until_quiet(&mut source).await.unwrap();
+    assert_eq!(got, [Got { split: "a.log#2".to_owned(), position: 2, line: Ok("2".to_owned()) }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_file_that_was_overwritten_by_the_next_rotation_is_done_with() {
+    let mut stage = Stage::following("app.log");
+    stage.write("app.log", "1\n");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.rename("app.log", "app.log.1");
+    stage.write("app.log", "2\n");
+    until_quiet(&mut source).await.unwrap();
+    stage.checkpoint(&mut source);
+    // Only one old file is kept, and nobody looked.
+    stage.remove("app.log.1");
+    stage.rename("app.log", "app.log.1");
+    stage.append("app.log.1", "3\n");
+    stage.write("app.log", "4\n");
+    let mut source = stage.open().await.unwrap();
+    let got = until_quiet(&mut source).await.unwrap();
+    let got: Vec<_> = got.iter().map(|got| (got.split.as_str(), got.line.as_deref().unwrap())).collect();
+    assert_eq!(got, [("app.log#3", "4"), ("app.log#2", "3")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_was_deleted_and_made_anew_between_two_looks_loses_nothing() {
+    let stage = Stage::following("*.log");
+    stage.write("a.log", "1\n");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.append("a.log", "2\n");
+    stage.remove("a.log");
+    stage.write("a.log", "other\n");
+    let got = until_quiet(&mut source).await.unwrap();
+    let got: Vec<_> = got.iter().map(|got| (got.split.as_str(), got.line.as_deref().unwrap())).collect();
+    assert_eq!(got, [("a.log", "2"), ("a.log#2", "other")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_saved_anew_without_its_unfinished_line_is_read_on_from_its_last_whole_one() {
+    let stage = Stage::following("*.log");
+    stage.write("a.log", "1\nhalf of it");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.remove("a.log");
+    stage.write("a.log", "1\n2\n");
+    assert_eq!(lines(&until_quiet(&mut source).await.unwrap()), ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_lines_of_a_file_are_read_before_one_that_begins_alike_takes_its_place() {
+    let stage = Stage::following("*.log");
+    stage.write("a.log", "start\n");
+    let mut source = stage.open().await.unwrap();
+    until_quiet(&mut source).await.unwrap();
+    stage.append("a.log", "2\n");
+    stage.remove("a.log");
+    stage.write("a.log", "start\n3\n");
+    let got = until_quiet(&mut source).await.unwrap();
+    let got: Vec<_> = got.iter().map(|got| (got.split.as_str(), got.line.as_deref().unwrap())).collect();
+    assert_eq!(got, [("a.log", "2"), ("a.log#2", "start"), ("a.log#2", "3")]);
+}

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests set the stage on the real file system, and wait")]
 
 mod follow;
+mod formats;
 mod identity;
 mod resume;
 mod shapes;
@@ -241,12 +242,16 @@ impl Stage {
 
     /// Opens the source as it was at the last checkpoint.
     pub(super) async fn open(&self) -> Result<FileSource> {
+        self.open_with(Arc::new(Lines { header: self.header })).await
+    }
+
+    /// As [`Self::open`], with a format.
+    pub(super) async fn open_with(&self, format: Arc<dyn InputFormat>) -> Result<FileSource> {
         let mut state = state();
         for (key, value) in &self.saved {
             state.put(key, value);
         }
         state.snapshot().unwrap();
-        let format = Arc::new(Lines { header: self.header });
         FileSource::open(self.settings.clone(), format, None, state, self.doors()).await
     }
 
@@ -279,7 +284,10 @@ pub(super) async fn to_end(source: &mut FileSource) -> Result<Vec<Got>> {
     let mut got = Vec::new();
     loop {
         match source.next().await? {
-            Read::End => return Ok(got),
+            Read::End => {
+                assert!(matches!(source.next().await?, Read::End), "an end stays an end");
+                return Ok(got);
+            }
             read => got.extend(records(&read)),
         }
     }

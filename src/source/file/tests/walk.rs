@@ -65,6 +65,12 @@ fn links_are_followed_and_never_in_a_circle() {
     let base = at("in");
     assert_eq!(matches(&disk, &base, "**/*.log"), ["link.log", "x/a.log"]);
 
+    symlink(at("in/x/a.log"), at("in/x/current.log")).unwrap();
+    symlink(at("in/x"), at("in/y")).unwrap();
+    assert_eq!(matches(&disk, &base, "**/*.log"), ["link.log", "x/a.log"], "one file is read once");
+    assert_eq!(matches(&disk, &base, "x/cur*.log"), ["x/current.log"]);
+    assert_eq!(matches(&disk, &base, "y/a.log"), ["y/a.log"]);
+
     symlink(at("nothing"), at("in/gone.log")).unwrap();
     let pattern = Pattern::new(&base, "*.log").unwrap();
     assert!(pattern.walk(&disk, true).unwrap_err().to_string().contains("gone.log"));
