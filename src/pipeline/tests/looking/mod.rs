@@ -71,7 +71,7 @@ strategy = "none"
 const STATE: &str = "/jobs/state/job";
 
 fn pipeline() -> Pipeline {
-    PipelineFile::from_text("/jobs/job.toml", LOOKED_AT).pipeline(&[] as &[(&str, &str)]).unwrap()
+    PipelineFile::from_text("/jobs/job.toml", LOOKED_AT).pipeline(&[("HOME", "/")]).unwrap()
 }
 
 /// What happens to the job.
