@@ -51,7 +51,8 @@ pub fn gc(pipeline: &Pipeline, doors: &Doors, dry_run: bool) -> Result<GarbageCo
     let mut done = GarbageCollection::default();
     for table in &known.tables {
         let staging = Staging::list(doors, table)?;
-        let (orphans, others): (Vec<_>, Vec<_>) = staging.parts.iter().partition(|name| known.is_orphan(name));
+        let (orphans, others): (Vec<_>, Vec<_>) =
+            staging.parts.iter().partition(|name| known.is_orphan(name));
         for name in orphans {
             let path = table.hidden(name);
             let bytes = match doors.disk.metadata(&path) {

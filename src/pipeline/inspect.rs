@@ -291,8 +291,10 @@ fn checkpoint(checkpoint: &Checkpoint) -> CheckpointReport {
 
 fn sink(view: &StateView, lineage: Option<&str>) -> Result<SinkReport> {
     let table = table_folder(view)?;
-    let staging = table.as_deref().and_then(staging_root).zip(lineage).map(|(root, lineage)| root.join(lineage));
-    let (pending, in_progress): (Vec<_>, Vec<_>) = open_parts(view)?.into_iter().partition(|part| part.pending);
+    let staging =
+        table.as_deref().and_then(staging_root).zip(lineage).map(|(root, lineage)| root.join(lineage));
+    let (pending, in_progress): (Vec<_>, Vec<_>) =
+        open_parts(view)?.into_iter().partition(|part| part.pending);
     let mut buckets: Vec<&str> = in_progress.iter().map(|part| part.bucket.as_str()).collect();
     buckets.sort_unstable();
     buckets.dedup();

@@ -157,7 +157,10 @@ impl Job {
             if system.network {
                 return Err(std::io::Error::new(
                     std::io::ErrorKind::Unsupported,
-                    format!("{} is a network file system, whose locks and syncs are not to be trusted", system.name),
+                    format!(
+                        "{} is a network file system, whose locks and syncs are not to be trusted",
+                        system.name
+                    ),
                 ));
             }
             disk.lock(&state.join(LOCK))
@@ -234,10 +237,8 @@ impl Job {
             Dataflow::new(&self.doors, wiring::dataflow(&self.pipeline), Arc::clone(&self.observer));
         let (letters_inputs, mut rejected) = match letters {
             Some((sink, plan, state)) => {
-                let mut inputs = add(
-                    &mut dataflow, &tasks[2], sink, plan, state, completed, 2, OnRejected::Fail,
-                )
-                .await?;
+                let mut inputs =
+                    add(&mut dataflow, &tasks[2], sink, plan, state, completed, 2, OnRejected::Fail).await?;
                 (inputs.pop(), inputs.pop())
             }
             None => (None, None),
@@ -248,8 +249,7 @@ impl Job {
             _ => OnRejected::Fail,
         };
         let of_sink = on_rejected(rejected.take());
-        let mut inputs =
-            add(&mut dataflow, &tasks[1], sink, plan, sink_state, completed, 1, of_sink).await?;
+        let mut inputs = add(&mut dataflow, &tasks[1], sink, plan, sink_state, completed, 1, of_sink).await?;
         let input = inputs.pop().ok_or_else(|| Error::retry("a sink has no input"))?;
         let start = Start {
             store,
@@ -268,7 +268,10 @@ impl Job {
         let opened = self.doors.io.run(move || -> Result<CheckpointStore> {
             let (wal, opened) = Wal::open(&folder, log, &doors)?;
             if let Some(cut) = &opened.cut {
-                tracing::warn!(?cut, "the log ended in the middle of a write that nobody was told of: it was cut");
+                tracing::warn!(
+                    ?cut,
+                    "the log ended in the middle of a write that nobody was told of: it was cut"
+                );
             }
             let journal: Arc<dyn Journal> = Arc::new(wal);
             CheckpointStore::open(journal, settings)

@@ -58,7 +58,10 @@ impl Seen {
                 Err(failure) => return Err(failure),
             };
             let after = log(doors, state).ok().map(|log| (log.start(), log.end()));
-            if attempts == ATTEMPTS || (before.is_some() && before == after) || (attempts > 2 && after.is_none()) {
+            if attempts == ATTEMPTS
+                || (before.is_some() && before == after)
+                || (attempts > 2 && after.is_none())
+            {
                 return Err(failure);
             }
         }
@@ -105,7 +108,9 @@ pub(crate) fn is_there(doors: &Doors, state: &Path) -> Result<bool> {
     };
     match doors.disk.list(&state.join(LOG)) {
         Ok(entries) => Ok(entries.iter().any(|entry| made(&entry.name))),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
         Err(error) => {
             Err(Error::retry(format!("{} cannot be looked at", state.display())).with_source(error))
         }
@@ -128,7 +133,9 @@ pub(crate) fn find(doors: &Doors, state: &Path) -> Result<PathBuf> {
         Ok(found) if is_there(doors, &found)? => Ok(found),
         Ok(_) => Err(missing("there is no log of a job in it")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing("there is no such folder")),
-        Err(error) => Err(Error::retry(format!("{} cannot be looked at", state.display())).with_source(error)),
+        Err(error) => {
+            Err(Error::retry(format!("{} cannot be looked at", state.display())).with_source(error))
+        }
     }
 }
 

@@ -103,7 +103,9 @@ impl Known {
         };
         let newest = seen.checkpoint().map(|newest| (newest.record.epoch, newest.record.kind));
         let mut named = HashSet::new();
-        for checkpoint in seen.inspection.checkpoints().filter(|found| Some(found.record.epoch) != seen.epoch()) {
+        for checkpoint in
+            seen.inspection.checkpoints().filter(|found| Some(found.record.epoch) != seen.epoch())
+        {
             for view in seen.inspection.states(checkpoint.record.epoch)? {
                 if view.task().as_str() != SOURCE {
                     named.extend(open_parts(&view)?.into_iter().map(|part| part.name));
@@ -114,7 +116,9 @@ impl Known {
         let letters = pipeline.on_error.dead_letters.as_deref();
         let mut planned = vec![(SINK, Some(pipeline.sink.path.as_path())), (DEAD_LETTERS, letters)];
         let others = seen.newest.iter().map(|view| view.task().as_str());
-        planned.extend(others.filter(|task| ![SOURCE, SINK, DEAD_LETTERS].contains(task)).map(|task| (task, None)));
+        planned.extend(
+            others.filter(|task| ![SOURCE, SINK, DEAD_LETTERS].contains(task)).map(|task| (task, None)),
+        );
         for (task, path) in planned {
             let view = seen.task(task);
             let recorded = view.map(table_folder).transpose()?.flatten();
@@ -229,7 +233,9 @@ impl Staging {
 pub(super) fn list(doors: &Doors, folder: &Path) -> Result<Option<Vec<crate::storage::Entry>>> {
     match doors.disk.list(folder) {
         Ok(entries) => Ok(Some(entries)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(error) => Err(Error::retry(format!("{} cannot be listed", folder.display())).with_source(error)),
     }
 }

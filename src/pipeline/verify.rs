@@ -218,7 +218,14 @@ impl Verified {
 }
 
 impl Verification {
-    fn count(&mut self, table: &Table, name: &PartName, record: &Record, look: &Look, settings: VerifySettings) {
+    fn count(
+        &mut self,
+        table: &Table,
+        name: &PartName,
+        record: &Record,
+        look: &Look,
+        settings: VerifySettings,
+    ) {
         let totals = match record {
             Record::GivenUp => return,
             Record::Committed(_) if settings.removed_ok && look.wrong() == Some(&Wrong::Removed) => {
@@ -227,7 +234,11 @@ impl Verification {
             _ if look.wrong().is_some() => {
                 let path = look.place(table, name, record);
                 let wrong = look.wrong().cloned().unwrap_or(Wrong::Removed);
-                self.findings.push(Finding { rows: record.rows(), epoch: record.epoch(), ..Finding::of(path, wrong) });
+                self.findings.push(Finding {
+                    rows: record.rows(),
+                    epoch: record.epoch(),
+                    ..Finding::of(path, wrong)
+                });
                 return;
             }
             Record::Committed(_) => &mut self.committed,
@@ -278,8 +289,11 @@ impl Verification {
             self.notes.push(format!("{}: not a file of Alluvium's, left alone", path.display()));
         }
         if !staging.foreign.is_empty() {
-            let names: Vec<String> =
-                staging.foreign.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+            let names: Vec<String> = staging
+                .foreign
+                .iter()
+                .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+                .collect();
             self.notes.push(format!(
                 "{}: {} of other state directories ({}), left alone: each is that of a job whose state made it",
                 table.root.display(),

@@ -58,8 +58,9 @@ pub(super) async fn schema(pipeline: &Pipeline, state: &mut State, doors: &Doors
         return Ok(Arc::clone(schema));
     }
     if let Some(fixed) = state.get(INFERRED)? {
-        let lines: Vec<(String, String)> = serde_json::from_slice(&fixed)
-            .map_err(|error| Error::damage("the inferred schema in the state cannot be read").with_source(error))?;
+        let lines: Vec<(String, String)> = serde_json::from_slice(&fixed).map_err(|error| {
+            Error::damage("the inferred schema in the state cannot be read").with_source(error)
+        })?;
         return Ok(parse_schema(lines)?);
     }
     let inferred = infer(pipeline, doors).await?;

@@ -44,7 +44,10 @@ impl Sender {
     /// Dropping the future before it completes drops the batch: the caller's task must fail then.
     pub(crate) async fn send(&self, batch: Batch) -> Result<()> {
         let bytes = u32::try_from(batch.bytes()).unwrap_or(u32::MAX).clamp(1, self.bytes_max);
-        let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.map_err(|_closed| gone("receiving task"))?;
+        let room = Arc::clone(&self.room)
+            .acquire_many_owned(bytes)
+            .await
+            .map_err(|_closed| gone("receiving task"))?;
         self.push(Element::Batch(batch), Some(room))
     }
 
@@ -128,8 +131,9 @@ impl Inputs {
                 return Ok(None);
             }
             open.sort_by_key(|(input, _)| (input + count - first) % count);
-            let waiting =
-                open.into_iter().map(|(input, receiver)| Box::pin(async move { (input, receiver.recv().await) }));
+            let waiting = open
+                .into_iter()
+                .map(|(input, receiver)| Box::pin(async move { (input, receiver.recv().await) }));
             let ((input, received), _, _) = futures::future::select_all(waiting).await;
             self.first = (input + 1) % count;
             match received {

@@ -199,7 +199,8 @@ impl Run {
             Settled::Record { epoch, result } => match result? {
                 Ok(completed) => {
                     let now = self.driver.doors.clock.monotonic();
-                    let took = self.injected.get(&epoch).map(|at| now.saturating_sub(*at)).unwrap_or_default();
+                    let took =
+                        self.injected.get(&epoch).map(|at| now.saturating_sub(*at)).unwrap_or_default();
                     self.injected = self.injected.split_off(&epoch.next());
                     tracing::info!(%epoch, took_ms = took.as_millis(), "checkpoint completed");
                     (self.driver.observer)(&RunEvent::Completed { epoch, took });
@@ -246,9 +247,7 @@ impl Run {
                 Ok(())
             }
             Action::Fail { reason } => Err(Error::retry(reason)),
-            Action::Finished(kind) => {
-                self.finish(kind, now)
-            }
+            Action::Finished(kind) => self.finish(kind, now),
         }
     }
 
@@ -286,17 +285,19 @@ impl Run {
             let request = if kind == CompletionKind::End { Request::Drain } else { Request::Stop };
             return self.tell(Event::Requested { request, anything_new: true });
         }
-        self.outcome =
-            Some(if kind == CompletionKind::End { Outcome::Finished } else { Outcome::Stopped });
+        self.outcome = Some(if kind == CompletionKind::End { Outcome::Finished } else { Outcome::Stopped });
         Ok(())
     }
 }
 
 /// Why a checkpoint cannot be made now, from an error that touched no byte.
 pub(crate) fn refusal(cause: &Error) -> Refusal {
-    if is_out_of_room(cause) { Refusal::OutOfRoom(cause.to_string()) } else { Refusal::Failed(cause.to_string()) }
+    if is_out_of_room(cause) {
+        Refusal::OutOfRoom(cause.to_string())
+    } else {
+        Refusal::Failed(cause.to_string())
+    }
 }
-
 
 async fn sleep_until(clock: &dyn crate::clock::Clock, at: Option<Duration>) {
     match at {

@@ -35,4 +35,3 @@ pub use dataflow::Start;
 pub use dataflow::StopRequest;
 pub use sink_task::SinkInput;
 pub use source_task::OnRejected;
-

@@ -7,8 +7,8 @@
 //! loses what was not synced is `testing::CrashDisk`.
 
 mod disk;
-mod folders;
 mod file_system;
+mod folders;
 mod mapped;
 mod real;
 
@@ -23,6 +23,6 @@ pub use disk::Kind;
 pub use disk::Metadata;
 pub use disk::OpenMode;
 pub use disk::Region;
-pub use folders::make_folders;
 pub use file_system::FileSystem;
+pub use folders::make_folders;
 pub use real::RealDisk;

@@ -72,7 +72,13 @@ fn told(report: &StateReport) -> String {
         ),
     );
     if log.quarantined > 0 {
-        line("", format!("{} cut off by earlier starts and kept in log/quarantine", count(log.quarantined, "piece")));
+        line(
+            "",
+            format!(
+                "{} cut off by earlier starts and kept in log/quarantine",
+                count(log.quarantined, "piece")
+            ),
+        );
     }
     splits(&mut text, report);
     for sink in &report.sinks {
@@ -108,15 +114,26 @@ fn splits(text: &mut String, report: &StateReport) {
     // What is not read to its end comes first: that is what one looks for.
     let mut splits: Vec<_> = report.splits.iter().collect();
     splits.sort_by_key(|split| split.ended);
-    list(text, splits.len(), splits.into_iter().map(|split| {
-        let renamed = if split.path == split.split { String::new() } else { format!(" (now {})", split.path) };
-        let ended = if split.ended { ", to the end" } else { "" };
-        format!("{}{renamed}: position {}, {}{ended}", split.split, split.position, count(split.records, "record"))
-    }));
+    list(
+        text,
+        splits.len(),
+        splits.into_iter().map(|split| {
+            let renamed =
+                if split.path == split.split { String::new() } else { format!(" (now {})", split.path) };
+            let ended = if split.ended { ", to the end" } else { "" };
+            format!(
+                "{}{renamed}: position {}, {}{ended}",
+                split.split,
+                split.position,
+                count(split.records, "record")
+            )
+        }),
+    );
 }
 
 fn told_sink(text: &mut String, sink: &SinkReport) {
-    let table = sink.table.as_ref().map_or_else(|| "no table yet".to_owned(), |table| table.display().to_string());
+    let table =
+        sink.table.as_ref().map_or_else(|| "no table yet".to_owned(), |table| table.display().to_string());
     let _infallible = writeln!(text, "\n{}: {table}", sink.task);
     let _infallible = writeln!(
         text,

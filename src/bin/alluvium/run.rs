@@ -29,10 +29,10 @@ pub(crate) fn run(args: &RunArgs) -> alluvium::Result<Exit> {
 async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors) -> alluvium::Result<Exit> {
     let asked = if args.drain { StopRequest::Drain } else { StopRequest::None };
     let (stop, stopping) = watch::channel(asked);
-    let signals = |kind| {
-        signal(kind).map_err(|error| Error::fatal("signals cannot be handled").with_source(error))
-    };
-    let (mut interrupt, mut terminate) = (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
+    let signals =
+        |kind| signal(kind).map_err(|error| Error::fatal("signals cannot be handled").with_source(error));
+    let (mut interrupt, mut terminate) =
+        (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
     let job = Job::new(pipeline, doors);
     let running = job.run(stopping);
     tokio::pin!(running);
@@ -69,7 +69,8 @@ fn log(args: &RunArgs) {
     let level = if args.quiet { "warn" } else { "info" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("ALLUVIUM_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let lines =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     match args.log {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),

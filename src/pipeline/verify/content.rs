@@ -123,7 +123,12 @@ impl Table {
     }
 }
 
-fn committed(disk: &dyn Disk, target: &Path, name: &PartName, content: &Content) -> io::Result<Option<Wrong>> {
+fn committed(
+    disk: &dyn Disk,
+    target: &Path,
+    name: &PartName,
+    content: &Content,
+) -> io::Result<Option<Wrong>> {
     let Some(read) = look(disk, target, name, content, true)? else { return Ok(Some(Wrong::Removed)) };
     let recorded = Recorded::Pending { len: content.len, crc: content.crc };
     Ok(match judge(recorded, Some(read.found), None) {
@@ -142,12 +147,12 @@ fn open(
 ) -> io::Result<Option<Wrong>> {
     let target = bucket.folder(&table.base).join(name.to_string());
     let (len, crc) = (content.len, content.crc);
-    let recorded =
-        if pending { Recorded::Pending { len, crc } } else { Recorded::InProgress { len, crc } };
+    let recorded = if pending { Recorded::Pending { len, crc } } else { Recorded::InProgress { len, crc } };
     // The hidden name first: a rename meanwhile is then seen as both names of one file, never as none.
     let hidden = look(disk, &table.hidden(name), name, content, pending)?;
     let target = look(disk, &target, name, content, pending)?;
-    let verdict = judge(recorded, hidden.as_ref().map(|read| read.found), target.as_ref().map(|read| read.found));
+    let verdict =
+        judge(recorded, hidden.as_ref().map(|read| read.found), target.as_ref().map(|read| read.found));
     Ok(match verdict {
         Verdict::Damage(damage) => Some(Wrong::Damaged(damage)),
         Verdict::Lost => Some(Wrong::Lost),
@@ -162,8 +167,15 @@ fn rows(read: &Read, content: &Content) -> Option<Wrong> {
 }
 
 /// Reads what is at `path`; `None` when nothing is there.
-fn look(disk: &dyn Disk, path: &Path, name: &PartName, content: &Content, whole: bool) -> io::Result<Option<Read>> {
-    let absent = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+fn look(
+    disk: &dyn Disk,
+    path: &Path,
+    name: &PartName,
+    content: &Content,
+    whole: bool,
+) -> io::Result<Option<Read>> {
+    let absent =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
     let metadata = match disk.metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if absent(&error) => return Ok(None),
@@ -214,7 +226,12 @@ fn read_all(file: &dyn DiskFile, len: u64) -> io::Result<Option<(u32, u64)>> {
 
 /// Rows of a Parquet file, by its footer.
 fn footer_rows(file: &dyn DiskFile, len: u64) -> io::Result<Option<u64>> {
-    let short = || io::Error::new(io::ErrorKind::InvalidData, "no Parquet file, though its bytes are those that were written");
+    let short = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "no Parquet file, though its bytes are those that were written",
+        )
+    };
     let mut tail = [0; FOOTER_TAIL_BYTES as usize];
     let Some(end) = len.checked_sub(FOOTER_TAIL_BYTES) else { return Err(short()) };
     file.read_at(end, &mut tail)?;

@@ -179,7 +179,10 @@ fn move_one(table: &Table, part: &ClosedPart) -> Result<Moved> {
         Verdict::Commit => {
             let what = format!("{hidden:?} cannot be moved to {target:?}");
             Err(match error.kind() {
-                io::ErrorKind::Unsupported | io::ErrorKind::CrossesDevices => Error::fatal(what),
+                io::ErrorKind::Unsupported
+                | io::ErrorKind::CrossesDevices
+                // A symbolic link where a bucket's folder should be.
+                | io::ErrorKind::InvalidInput => Error::fatal(what),
                 _ => Error::retry(what),
             }
             .with_source(error))

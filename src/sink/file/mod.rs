@@ -77,3 +77,4 @@ pub use rolling::RollingPolicy;
 pub use sink::FileSink;
 pub(crate) use staging::resolve;
 pub use writer::FileWriter;
+pub use writer::WriterStats;

@@ -63,7 +63,7 @@ pub struct FileWriter {
     next_part: u64,
     sequence: u64,
     /// What new files are begun with, by the columns they hold.
-    definitions: HashMap<Vec<usize>, Arc<Definition>>,
+    definitions: HashMap<Arc<[usize]>, Arc<Definition>>,
     pub(super) encoders: FuturesUnordered<BoxFuture<'static, (u64, Result<Encoded>)>>,
     /// Memory of rows that wait, and of those that are being encoded.
     pub(super) buffered_bytes: u64,
@@ -87,6 +87,8 @@ pub struct FileWriter {
 pub(super) struct Part {
     pub(super) record: InProgressPart,
     pub(super) definition: Arc<Definition>,
+    /// The columns of the table that it holds.
+    columns: Arc<[usize]>,
     pub(super) file: Arc<PartFile>,
     pub(super) buffer: Gather,
     /// The chunk, or the ending, that is being encoded.
@@ -180,10 +182,11 @@ impl FileWriter {
                 writer.table.doors.io.run(job).await??;
             }
             let bucket = record.bucket.clone();
-            let current = writer.definition(&bucket)?;
+            let (columns, current) = writer.definition(&bucket)?;
             let inherited = current.id != definition.id;
             let buffer = Gather::new(Arc::clone(&definition.schema));
-            let part = Part { record, definition, file, buffer, encoding: None, grown: exists, inherited };
+            let part =
+                Part { record, definition, columns, file, buffer, encoding: None, grown: exists, inherited };
             let number = writer.add(part);
             if !inherited {
                 writer.active.insert(bucket, number);
@@ -249,11 +252,19 @@ impl FileWriter {
         self.table.doors.io.run(move || table.folders.tidy()).await?
     }
 
-    /// Part files that are in progress, and rows in memory and in all that no file holds yet.
-    pub fn open_counts(&self) -> (u64, u64, u64) {
-        let buffered = self.parts.values().map(|part| part.buffered().rows).sum();
-        let waiting = self.parts.values().map(|part| part.waiting().rows).sum();
-        (self.parts.len() as u64, buffered, waiting)
+    /// How much is on its way, for metrics.
+    pub fn stats(&self) -> WriterStats {
+        let mut stats = WriterStats {
+            open_parts: self.parts.len() as u64,
+            buffered_bytes: self.buffered_bytes + self.encoding_bytes,
+            ..WriterStats::default()
+        };
+        for part in self.parts.values() {
+            stats.buffered_rows += part.buffered().rows;
+            stats.spilled_rows += part.record.spilled.rows;
+            stats.encoding += u64::from(part.encoding.is_some());
+        }
+        stats
     }
 
     pub(super) fn now(&self) -> Now {
@@ -275,16 +286,16 @@ impl FileWriter {
     }
 
     /// What a new file of `bucket` is begun with.
-    fn definition(&mut self, bucket: &BucketKey) -> Result<Arc<Definition>> {
-        let columns = self.table.assigner.columns(bucket);
-        match self.definitions.entry(columns) {
-            hash_map::Entry::Occupied(known) => Ok(Arc::clone(known.get())),
+    fn definition(&mut self, bucket: &BucketKey) -> Result<(Arc<[usize]>, Arc<Definition>)> {
+        let columns: Arc<[usize]> = self.table.assigner.columns(bucket).into();
+        match self.definitions.entry(Arc::clone(&columns)) {
+            hash_map::Entry::Occupied(known) => Ok((columns, Arc::clone(known.get()))),
             hash_map::Entry::Vacant(free) => {
                 let schema = self.table.schema.project(free.key()).map_err(|error| {
                     Error::fatal(format!("bucket {bucket} has no such columns")).with_source(error)
                 })?;
                 let definition = Definition::new(Arc::new(schema), self.table.settings.format.clone())?;
-                Ok(Arc::clone(free.insert(Arc::new(definition))))
+                Ok((columns, Arc::clone(free.insert(Arc::new(definition)))))
             }
         }
     }
@@ -294,7 +305,7 @@ impl FileWriter {
         if let Some(number) = self.active.get(bucket) {
             return Ok(*number);
         }
-        let definition = self.definition(bucket)?;
+        let (columns, definition) = self.definition(bucket)?;
         let key = Definition::key(definition.id);
         if self.state.get(&key)?.is_none() {
             self.state.put(&key, &definition.encode()?);
@@ -307,6 +318,7 @@ impl FileWriter {
             file: Arc::new(PartFile::new(Arc::clone(&self.table.doors.disk), path, false)),
             buffer: Gather::new(Arc::clone(&definition.schema)),
             definition,
+            columns,
             encoding: None,
             grown: false,
             inherited: false,
@@ -340,6 +352,8 @@ impl FileWriter {
         let (now, arrival) = (self.now(), self.table.doors.clock.now());
         let assigned = self.table.assigner.assign(&batch.records, arrival)?;
         self.reject(&batch, &assigned.unplaced)?;
+        // Buckets nearly all hold the same columns.
+        let mut projected: Option<(Arc<[usize]>, RecordBatch)> = None;
         for rows in assigned.buckets {
             let numbers = rows.rows.values();
             let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else { continue };
@@ -349,9 +363,13 @@ impl FileWriter {
                 return Err(Error::fatal("a batch has fewer positions than rows"));
             };
             let number = self.active_part(&rows.bucket, now)?;
-            self.part(number)?.record.takes(&batch.split, *first, *last, now);
-            let columns = self.table.assigner.columns(&rows.bucket);
-            let records = project(&batch.records, &columns)?;
+            let part = self.part(number)?;
+            part.record.takes(&batch.split, *first, *last, now);
+            let records = match &projected {
+                Some((columns, records)) if *columns == part.columns => records.clone(),
+                _ => project(&batch.records, &part.columns)?,
+            };
+            projected = Some((Arc::clone(&part.columns), records.clone()));
             self.add_rows(number, &records, numbers).await?;
         }
         if self.due_not_before.is_some_and(|due| due <= now.monotonic()) {
@@ -586,7 +604,11 @@ impl FileWriter {
             let part = self.part(number)?;
             let (rows, batches) = (part.buffered(), part.buffer.take_all()?);
             if rows.rows > 0 {
-                let encoded = cpu.run(move || batches.iter().map(spill::encode).collect::<Result<Vec<_>>>());
+                let encode = move || {
+                    let pieces = batches.iter().flat_map(spill_pieces);
+                    pieces.map(|piece| spill::encode(&piece)).collect::<Result<Vec<_>>>()
+                };
+                let encoded = cpu.run(encode);
                 spilled.push((number, rows, encoded));
             }
         }
@@ -678,11 +700,39 @@ impl fmt::Debug for FileWriter {
     }
 }
 
+/// What is on its way in a [`FileWriter`].
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct WriterStats {
+    /// Part files in progress.
+    pub open_parts: u64,
+    /// Rows in memory that no encoder has.
+    pub buffered_rows: u64,
+    /// Memory of all rows, those that are being encoded included.
+    pub buffered_bytes: u64,
+    /// Rows in the log that no part file holds.
+    pub spilled_rows: u64,
+    /// Row groups that are being encoded.
+    pub encoding: u64,
+}
+
 /// A dead letter keeps this much of a row.
 const REJECTED_BYTES_MAX: usize = 64 << 10;
 
 fn close_all(files: &[Arc<PartFile>]) -> Result<()> {
     files.iter().try_for_each(|file| file.close())
+}
+
+/// Rows of an item of the log take about this much memory at most: a fraction of a segment.
+const SPILLED_BYTES: usize = 8 << 20;
+
+/// A batch in pieces for the log.
+fn spill_pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + use<> {
+    let batch = batch.clone();
+    let pieces = batch.get_array_memory_size().div_ceil(SPILLED_BYTES).max(1);
+    let rows = batch.num_rows().div_ceil(pieces).max(1);
+    (0..batch.num_rows())
+        .step_by(rows)
+        .map(move |start| batch.slice(start, rows.min(batch.num_rows() - start)))
 }
 
 /// The `columns` of a batch.

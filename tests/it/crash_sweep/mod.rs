@@ -30,14 +30,7 @@ use self::world::step_names;
 /// The job that the sweep of single crashes runs: two buckets, a restart in the middle.
 const WHOLE: Script = Script {
     name: "whole",
-    turns: &[
-        Turn::Feed(9),
-        Turn::Feed(14),
-        Turn::Feed(1),
-        Turn::Restart,
-        Turn::Feed(7),
-        Turn::Feed(10),
-    ],
+    turns: &[Turn::Feed(9), Turn::Feed(14), Turn::Feed(1), Turn::Restart, Turn::Feed(7), Turn::Feed(10)],
 };
 
 /// The smallest job that commits something on its way: each pair of crashes is tried on it.
@@ -99,7 +92,11 @@ fn a_process_that_is_killed_and_loses_power_during_its_recovery_loses_nothing() 
     for step in (0..steps.len()).step_by(3) {
         let killed = Crash { step, how: How::Before, model: CrashModel::ProcessOnly, seed: 0 };
         for_each_recovery_step(&SMALLEST, killed, &mut |second| {
-            one(&SMALLEST, &[killed, Crash { step: second, model: CrashModel::LoseUnsynced, ..killed }], &mut tally);
+            one(
+                &SMALLEST,
+                &[killed, Crash { step: second, model: CrashModel::LoseUnsynced, ..killed }],
+                &mut tally,
+            );
         });
     }
     tally.print("killed first, lost power later");
@@ -114,7 +111,11 @@ fn every_pair_of_a_crash_and_one_in_the_recovery_from_it_loses_nothing() {
         let first = Crash { step, how: How::After, model, seed: step as u64 };
         for_each_recovery_step(&SMALLEST, first, &mut |second| {
             let (model, _) = MODELS[(step + second) % 2];
-            one(&SMALLEST, &[first, Crash { step: second, how: How::Before, model, seed: second as u64 }], &mut tally);
+            one(
+                &SMALLEST,
+                &[first, Crash { step: second, how: How::Before, model, seed: second as u64 }],
+                &mut tally,
+            );
         });
     }
     tally.print("pairs");

@@ -181,7 +181,8 @@ impl World {
         let Ok(reader) = WalReader::open(Path::new(LOG), &doors) else { return Image::default() };
         let inspection = inspect(Arc::new(reader)).unwrap_or_else(|error| panic!("{case}: {error:?}"));
         let Some(newest) = inspection.newest() else { return Image::default() };
-        let states = inspection.states(newest.record.epoch).unwrap_or_else(|error| panic!("{case}: {error:?}"));
+        let states =
+            inspection.states(newest.record.epoch).unwrap_or_else(|error| panic!("{case}: {error:?}"));
         let mut image = Image { restorable: true, ..Image::default() };
         let (mut half, mut spilled, mut pending, mut letters) = (false, false, false, false);
         for state in &states {
@@ -205,7 +206,9 @@ impl World {
         for (path, bytes) in &acknowledged.files {
             match self.disks.job.read_file(path) {
                 Ok(found) if found == *bytes => {}
-                Ok(found) => panic!("{case}: {path:?} was visible with {} bytes, now {}", bytes.len(), found.len()),
+                Ok(found) => {
+                    panic!("{case}: {path:?} was visible with {} bytes, now {}", bytes.len(), found.len())
+                }
                 Err(error) => panic!("{case}: {path:?} was visible, now {error}"),
             }
         }

@@ -28,11 +28,13 @@ fn only_files_of_former_starts_that_no_checkpoint_has_are_removed() {
     let before = Incarnation(name.incarnation.0 - 1);
     let orphan = staging.join(PartName { incarnation: before, ..name.clone() }.to_string());
     let letters = Path::new("/jobs/lake/.bad.alluvium").join(name.lineage.to_string());
-    let letter =
-        letters.join(PartName { incarnation: before, writer: 1, extension: "ndjson".into(), ..name.clone() }.to_string());
+    let letter = letters.join(
+        PartName { incarnation: before, writer: 1, extension: "ndjson".into(), ..name.clone() }.to_string(),
+    );
     let kept = [
         staging.join(name.to_string()),
-        staging.join(PartName { incarnation: Incarnation(name.incarnation.0 + 1), ..name.clone() }.to_string()),
+        staging
+            .join(PartName { incarnation: Incarnation(name.incarnation.0 + 1), ..name.clone() }.to_string()),
         staging.join("notes.txt"),
         staging.join(PartName { incarnation: before, lineage: Lineage(1), ..name.clone() }.to_string()),
         Path::new("/jobs/lake/.table.alluvium/00000001")

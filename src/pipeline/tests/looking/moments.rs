@@ -36,7 +36,11 @@ fn a_job_that_was_killed_at_any_step_is_found_whole_and_nothing_is_changed() {
         let verified = simulate(async { verify(&pipeline(), &still, VerifySettings::default()).await });
         found += usize::from(expect_nothing_wrong(&verified, &what));
         let inspected = inspect(&still, Path::new(STATE));
-        assert_eq!(inspected.is_ok(), verified.is_ok() || inspected.is_ok_and(|report| report.job.is_none()), "{what}");
+        assert_eq!(
+            inspected.is_ok(),
+            verified.is_ok() || inspected.is_ok_and(|report| report.job.is_none()),
+            "{what}"
+        );
         assert_eq!(disk.step_count(), 0, "{what}");
     }
     assert!(found > 20, "only {found} moments of a job that has started");
@@ -57,7 +61,10 @@ fn verify_beside_a_running_job_raises_no_false_alarm() {
         let what = format!("from step {} to {} at look {at}", first * STRIDE, second * STRIDE);
         looked += usize::from(expect_nothing_wrong(&done, &what));
         let report = inspect(&moving(&moments[first], &moments[second], at / 4), Path::new(STATE));
-        assert!(report.is_ok() || report.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage), "{what}: {report:?}");
+        assert!(
+            report.is_ok() || report.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage),
+            "{what}: {report:?}"
+        );
     }
     assert!(looked > 200, "only {looked} looks at a job that has started");
 }

@@ -116,7 +116,8 @@ fn a_file_in_progress_that_lost_acknowledged_bytes_is_found() {
     let disk = lived(&[Turn::Feed(9), Turn::Feed(14)]);
     let hidden: Vec<PathBuf> =
         disk.list_all().into_iter().filter(|path| path.starts_with("/jobs/lake/.table.alluvium")).collect();
-    let part = hidden.iter().find(|path| disk.read_file(path).unwrap().len() > 100).expect("a row group is written");
+    let part =
+        hidden.iter().find(|path| disk.read_file(path).unwrap().len() > 100).expect("a row group is written");
     let bytes = disk.read_file(part).unwrap();
     disk.write_file(part, [bytes.as_slice(), b"and a tail that no checkpoint has"].concat()).unwrap();
     assert_eq!(wrong(&disk), [""; 0], "a tail is cut at the next start");
@@ -130,14 +131,16 @@ fn a_file_in_progress_that_lost_acknowledged_bytes_is_found() {
 fn a_job_without_state_cannot_be_verified() {
     let disk = CrashDisk::new();
     disk.make_dirs("/jobs").unwrap();
-    let error = simulate(async { verify(&pipeline(), &doors(&disk), VerifySettings::default()).await }).unwrap_err();
+    let error =
+        simulate(async { verify(&pipeline(), &doors(&disk), VerifySettings::default()).await }).unwrap_err();
     assert_eq!(error.kind(), crate::error::ErrorKind::Usage);
 }
 
 #[test]
 fn damage_of_the_log_is_told_as_damage_and_nothing_is_verified_or_removed() {
     let disk = lived(LIFE);
-    let segment = disk.list_all().into_iter().find(|path| path.extension().is_some_and(|e| e == "wal")).unwrap();
+    let segment =
+        disk.list_all().into_iter().find(|path| path.extension().is_some_and(|e| e == "wal")).unwrap();
     let mut bytes = disk.read_file(&segment).unwrap();
     bytes[4096 + 200] ^= 1;
     disk.write_file(&segment, bytes).unwrap();

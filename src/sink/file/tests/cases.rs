@@ -1,6 +1,7 @@
 //! Claims about whole, undisturbed lives of files.
 
 use super::*;
+use crate::testing::CrashModel;
 
 fn two(id: u64) -> String {
     format!("b{}", id % 2)
@@ -25,7 +26,10 @@ async fn rows_land_in_one_file_for_each_bucket() {
     assert_eq!(all_landed(&disk), (0..105).collect());
     check_ledger(&disk, &run.writer);
     run.writer.tidy().await.unwrap();
-    assert!(disk.list_all().iter().all(|path| path.starts_with("/out/t")), "{}", disk.dump());
+    use crate::storage::Disk;
+    for disk in [disk.clone(), disk.after_crash(CrashModel::LoseUnsynced, 0)] {
+        assert_eq!(disk.list(Path::new("/out")).unwrap().len(), 1, "{}", disk.dump());
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,6 +67,10 @@ async fn a_file_goes_on_over_restarts_and_its_footer_is_at_its_end() {
     for start in 0..4 {
         let mut run = kept.start(&settings(), &no_buckets(), &doors(&disk)).await.unwrap();
         assert_eq!(run.position, start * 60);
+        for part in open_parts(&run.writer.state).unwrap() {
+            let file = disk.read_file(run.writer.table.hidden(&part.name)).unwrap();
+            assert_eq!(file.len() as u64, part.content.len, "cut to what was recorded");
+        }
         for _ in 0..3 {
             run.write(20, two).await.unwrap();
             run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
@@ -85,7 +93,8 @@ async fn a_stop_keeps_files_in_progress_and_spills_what_waits() {
     let mut run = kept.start(&settings(), &by_bucket(), &doors(&disk)).await.unwrap();
     run.write(50, |id| format!("b{}", id % 8)).await.unwrap();
     assert_eq!(run.checkpoint(&mut kept, BarrierKind::Stop).await.unwrap(), 0);
-    assert_eq!(run.writer.open_counts(), (8, 0, 50));
+    let stats = run.writer.stats();
+    assert_eq!((stats.open_parts, stats.buffered_rows, stats.spilled_rows), (8, 0, 50));
     drop(run);
     assert!(visible(&disk).is_empty() && staged(&disk).is_empty(), "nothing was full enough for a file");
     let mut run = kept.start(&settings(), &by_bucket(), &doors(&disk)).await.unwrap();

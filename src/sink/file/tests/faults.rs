@@ -103,13 +103,16 @@ async fn a_foreign_file_that_comes_before_the_commit_is_never_overwritten() {
 
 #[tokio::test(start_paused = true)]
 async fn our_own_file_under_the_targets_name_is_done() {
-    // C5, by identical content of ours: a copy, as a restored backup makes it.
+    // C5, by identical content of ours: a copy that nobody synced, as a restored backup makes it.
     let disk = disk();
     let mut kept = Kept::default();
     let (hidden, target) = pending(&mut kept, &disk).await;
     use crate::storage::Disk;
+    use crate::storage::OpenMode;
     disk.make_dirs("/out/t").unwrap();
-    disk.rename(&hidden, &target).unwrap();
+    let copy = disk.open(&target, OpenMode::CreateNew { private: false }).unwrap();
+    copy.write_at(0, &disk.read_file(&hidden).unwrap()).unwrap();
+    disk.remove_file(&hidden).unwrap();
     let disk = disk.after_crash(CrashModel::ProcessOnly, 0);
     let mut run = kept.start(&settings(), &no_buckets(), &doors(&disk)).await.unwrap();
     run.checkpoint(&mut kept, BarrierKind::End).await.unwrap();
@@ -376,6 +379,8 @@ async fn files_of_others_are_left_alone() {
     let mut kept = Kept { incarnation: 4, ..Kept::default() };
     let mut run = kept.start(&settings(), &no_buckets(), &doors(&disk)).await.unwrap();
     assert!(disk.read_file(&ours).is_err(), "of a lower incarnation, named by no checkpoint");
+    let after = disk.after_crash(CrashModel::LoseUnsynced, 0);
+    assert!(after.read_file(&ours).is_err(), "durably so");
     run.checkpoint(&mut kept, BarrierKind::End).await.unwrap();
     run.writer.tidy().await.unwrap();
     for path in &theirs {

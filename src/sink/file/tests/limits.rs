@@ -9,6 +9,7 @@ use crate::storage::Disk;
 use crate::storage::DiskFile;
 use crate::storage::DiskLock;
 use crate::storage::Entry;
+use crate::storage::FileSystem;
 use crate::storage::Metadata;
 use crate::storage::OpenMode;
 use crate::storage::Region;
@@ -18,6 +19,8 @@ use crate::storage::Region;
 struct CountingDisk {
     disk: CrashDisk,
     open: Arc<Counts>,
+    /// A folder on a file system of its own.
+    mounted: Option<PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +49,11 @@ impl Disk for CountingDisk {
         Ok(Box::new(CountedFile { file, open: Arc::clone(&self.open) }))
     }
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.disk.metadata(path)
+        let mut found = self.disk.metadata(path)?;
+        if self.mounted.as_ref().is_some_and(|mounted| path.starts_with(mounted)) {
+            found.id.0 += 1;
+        }
+        Ok(found)
     }
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.disk.list(path)
@@ -75,11 +82,14 @@ impl Disk for CountingDisk {
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         self.disk.canonicalize(path)
     }
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
+        self.disk.file_system(path)
+    }
 }
 
 impl DiskFile for CountedFile {
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
+    fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(offset, buf)
@@ -106,7 +116,7 @@ async fn many_buckets_keep_to_the_limits_and_get_one_file_each() {
     // C13, a tenth of it: 20,000 rows over 500 buckets.
     let disk = disk();
     let open = Arc::new(Counts::default());
-    let counting = CountingDisk { disk: disk.clone(), open: Arc::clone(&open) };
+    let counting = CountingDisk { disk: disk.clone(), open: Arc::clone(&open), mounted: None };
     let doors = Doors { disk: Arc::new(counting), ..doors(&disk) };
     let limited = FileSinkSettings {
         format: PartFormat::Parquet(ParquetSettings { row_group_rows: 25, ..ParquetSettings::default() }),
@@ -136,6 +146,21 @@ async fn many_buckets_keep_to_the_limits_and_get_one_file_each() {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
     let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
     assert!(groups == [25, 15] || groups == [23, 17] || groups == [24, 16], "{groups:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_on_another_file_system_than_its_parent_is_refused_at_the_start() {
+    for mounted in ["/out/t", "/out/.t.alluvium"] {
+        let disk = disk();
+        disk.make_dirs(mounted).unwrap();
+        let mounting =
+            CountingDisk { disk: disk.clone(), open: Arc::default(), mounted: Some(mounted.into()) };
+        let doors = Doors { disk: Arc::new(mounting), ..doors(&disk) };
+        let error = Kept::default().start(&settings(), &by_bucket(), &doors).await.err().unwrap();
+        assert_eq!(error.kind(), crate::ErrorKind::Usage);
+        assert!(error.to_string().contains("another file system"), "{error}");
+        assert_eq!(disk.step_count(), 0);
+    }
 }
 
 #[tokio::test]
