@@ -179,11 +179,12 @@ impl Verified {
     /// The files that are not as `known` says.
     fn suspects(&self, known: &Known, there: &[There]) -> BTreeSet<PartName> {
         let wrong = self.looks.iter().filter(|(_, look)| look.wrong().is_some()).map(|(name, _)| name);
-        let strangers = there
-            .iter()
-            .flat_map(|there| there.files.iter().map(|(_, name)| name).chain(&there.staging.parts))
-            .filter(|name| known.record(name).is_none());
-        wrong.chain(strangers).cloned().collect()
+        let unknown =
+            there.iter().flat_map(|there| &there.staging.parts).filter(|name| known.record(name).is_none());
+        let misplaced = there.iter().flat_map(|there| &there.files).filter(|(path, name)| {
+            known.record(name).and_then(|(table, record)| table.target(name, record)).as_ref() != Some(path)
+        });
+        wrong.chain(unknown).chain(misplaced.map(|(_, name)| name)).cloned().collect()
     }
 
     async fn told(

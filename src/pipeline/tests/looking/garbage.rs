@@ -60,16 +60,16 @@ fn only_files_of_former_starts_that_no_checkpoint_has_are_removed() {
 fn what_gc_does_beside_the_job_at_any_moment_takes_nothing_that_is_needed() {
     // Each moment is also a killed job: what is missed shows at the next start.
     let mut removed = 0;
-    for number in (0..steps()).step_by(11) {
+    for number in (0..steps()).step_by(5) {
         let disk = moment(number);
         let Ok(done) = gc(&pipeline(), &doors(&disk), false) else { continue };
         removed += done.files.len();
         assert_eq!(wrong(&disk), [""; 0], "step {number}");
-        simulate(live(&disk, &[Turn::Feed(42), Turn::Drain]));
+        simulate(live(&disk, &[Turn::Feed(FED), Turn::Drain]));
         let disk = disk.after_crash(CrashModel::ProcessOnly, 0);
         let verified = verified(&disk, VerifySettings::default());
         assert!(verified.is_clean(), "step {number}: {:#?}", verified.findings);
-        assert_eq!(verified.committed.rows, 42, "step {number}");
+        assert_eq!(verified.committed.rows, FED, "step {number}");
     }
     assert!(removed > 0, "no moment had garbage");
 }

@@ -58,6 +58,7 @@ dead_letters = "lake/bad"
 [sink]
 type = "file"
 path = "lake/table"
+format = "parquet"
 partition_by = ["kind={kind}"]
 roll = { rows = 7, age = "1h", inactivity = "1h" }
 parquet = { compression = "none", row_group_rows = 3 }
@@ -81,8 +82,8 @@ enum Turn {
     Feed(u64),
     /// It is stopped and started again.
     Restart,
-    /// It is killed where it stands, and started again.
-    Kill,
+    /// Lines appear in its input; it is killed as soon as it begins a file for them, and started again.
+    Kill(u64),
     /// Its input ends.
     Drain,
 }
@@ -91,13 +92,16 @@ enum Turn {
 const LIFE: &[Turn] = &[
     Turn::Feed(9),
     Turn::Feed(14),
-    Turn::Kill,
-    Turn::Feed(5),
+    Turn::Kill(12),
+    Turn::Feed(2),
     Turn::Restart,
     Turn::Feed(11),
     Turn::Feed(3),
     Turn::Drain,
 ];
+
+/// Records of [`LIFE`].
+const FED: u64 = 51;
 
 fn simulate<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
@@ -127,23 +131,34 @@ async fn live(disk: &CrashDisk, turns: &[Turn]) {
         let (stop, stopping) = watch::channel(StopRequest::None);
         (tokio::spawn(async move { job.run(stopping).await }), stop)
     };
+    let mut feed = |count: u64| {
+        for id in fed..fed + count {
+            lines.push_str(&match id % 5 {
+                4 => "broken\n".to_owned(),
+                kind => format!("{{\"id\":{id},\"kind\":\"k{}\"}}\n", kind % 3),
+            });
+        }
+        fed += count;
+        if !disk.crashed() {
+            disk.write_file("/jobs/in/a.ndjson", &lines).unwrap();
+        }
+    };
     let (mut running, mut stop) = begin(&mut start);
     for turn in turns {
         match turn {
             Turn::Feed(count) => {
-                for id in fed..fed + count {
-                    lines.push_str(&match id % 5 {
-                        4 => "broken\n".to_owned(),
-                        kind => format!("{{\"id\":{id},\"kind\":\"k{}\"}}\n", kind % 3),
-                    });
-                }
-                fed += count;
-                if !disk.crashed() {
-                    disk.write_file("/jobs/in/a.ndjson", &lines).unwrap();
-                }
+                feed(*count);
                 passes(200).await;
             }
-            Turn::Kill => {
+            Turn::Kill(count) => {
+                let before = disk.list_all().len();
+                feed(*count);
+                for _ in 0..200 {
+                    if disk.list_all().len() > before {
+                        break;
+                    }
+                    passes(1).await;
+                }
                 running.abort();
                 let _cancelled = running.await;
                 (running, stop) = begin(&mut start);

@@ -21,7 +21,7 @@ fn a_finished_job_is_found_whole_with_all_its_rows() {
     let disk = lived(LIFE);
     let verified = verified(&disk, VerifySettings::default());
     assert!(verified.is_clean(), "{:#?}", verified.findings);
-    assert_eq!(verified.committed.rows, 42, "rows and dead letters");
+    assert_eq!(verified.committed.rows, FED, "rows and dead letters");
     assert_eq!(verified.committed.files as usize, table_files(&disk).len() + 1);
     assert_eq!((verified.pending, verified.in_progress), Default::default());
     assert!(verified.notes.is_empty(), "{:?}", verified.notes);
