@@ -545,10 +545,12 @@ impl Names {
 }
 
 /// Mixes the length, the first and the last eight bytes.
+#[inline]
 fn hash(name: &[u8]) -> usize {
-    let part = |bytes: &[u8]| bytes.iter().fold(0_u64, |part, byte| part << 8 | u64::from(*byte));
-    let front = part(name.get(..8).unwrap_or(name));
-    let back = part(name.last_chunk::<8>().map_or(name, |last| last));
+    let (front, back) = match (name.first_chunk(), name.last_chunk()) {
+        (Some(front), Some(back)) => (u64::from_le_bytes(*front), u64::from_le_bytes(*back)),
+        _ => (name.iter().fold(0, |part, byte| part << 8 | u64::from(*byte)), 0),
+    };
     let mixed = (front ^ back.rotate_left(29) ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // The upper half is the mixed one.
     (mixed >> 40) as usize

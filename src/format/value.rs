@@ -36,7 +36,6 @@ pub(super) enum Misfit {
 }
 
 /// `number` as a multiple of `10^-scale`.
-#[inline]
 pub(super) fn scaled(number: &Number<'_>, scale: i32) -> Result<i128, Misfit> {
     // Digits are counted in a line, which is shorter than an i32 can say, or the cast saturates.
     let fraction = i32::try_from(number.fraction).unwrap_or(i32::MAX);
@@ -94,7 +93,12 @@ fn scaled_slowly(number: &Number<'_>, shift: i32) -> Result<i128, Misfit> {
 /// `number` as a whole one.
 #[inline]
 pub(super) fn whole<T: TryFrom<i128>>(number: &Number<'_>) -> Result<T, Misfit> {
-    T::try_from(scaled(number, 0)?).map_err(|_| Misfit::Range)
+    let whole = match (number.digits, number.fraction, number.exponent) {
+        (..=19, 0, 0) if number.negative => -i128::from(number.mantissa),
+        (..=19, 0, 0) => i128::from(number.mantissa),
+        _ => scaled(number, 0)?,
+    };
+    T::try_from(whole).map_err(|_| Misfit::Range)
 }
 
 /// The double nearest to `number`.

@@ -18,6 +18,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use alluvium::testing::CrashModel;
+use alluvium::testing::StepKind;
 
 use self::world::Crash;
 use self::world::How;
@@ -68,9 +69,12 @@ impl Tally {
 #[test]
 fn every_record_lands_once_whatever_step_a_crash_hits() {
     let steps = undisturbed(&WHOLE);
+    println!("{} steps", steps.len());
     let mut tally = Tally::default();
-    for step in 0..steps.len() {
-        for how in [How::Before, How::Midway, How::After] {
+    for (step, at) in steps.iter().enumerate() {
+        // A crash after a step is one before the next. Only writes can be half done.
+        let torn = matches!(at.kind, StepKind::Write | StepKind::RegionWrite);
+        for how in [How::Before, How::Midway].into_iter().take(1 + usize::from(torn)) {
             for (model, seeds) in MODELS {
                 for seed in 0..seeds {
                     one(&WHOLE, &[Crash { step, how, model, seed: seed * 7919 + step as u64 }], &mut tally);
@@ -108,7 +112,7 @@ fn every_pair_of_a_crash_and_one_in_the_recovery_from_it_loses_nothing() {
     let mut tally = Tally::default();
     for step in 0..steps.len() {
         let (model, _) = MODELS[step % 2];
-        let first = Crash { step, how: How::After, model, seed: step as u64 };
+        let first = Crash { step, how: How::Before, model, seed: step as u64 };
         for_each_recovery_step(&SMALLEST, first, &mut |second| {
             let (model, _) = MODELS[(step + second) % 2];
             one(

@@ -51,6 +51,7 @@ dead_letters = "lake/bad"
 [sink]
 type = "file"
 path = "lake/table"
+format = "parquet"
 partition_by = ["kind={kind}"]
 roll = { rows = 11, age = "1h", inactivity = "1h" }
 parquet = { compression = "none", row_group_rows = 4 }
@@ -86,7 +87,6 @@ pub struct Script {
 pub enum How {
     Before,
     Midway,
-    After,
 }
 
 /// A crash at the step of that number, counted from the start of the process, and what survives it.
@@ -157,7 +157,6 @@ impl World {
         match crash.how {
             How::Before => self.disks.job.crash_at(crash.step),
             How::Midway => self.disks.job.crash_midway(crash.step),
-            How::After => self.disks.job.crash_after(crash.step),
         }
         let lived = live(self, script);
         if !self.disks.job.crashed() {

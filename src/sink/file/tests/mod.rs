@@ -4,6 +4,7 @@ mod cases;
 mod crash;
 mod faults;
 mod limits;
+mod random;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
