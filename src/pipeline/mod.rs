@@ -23,7 +23,6 @@ pub mod settings;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod types;
 mod units;
 mod validate;
 mod verify;

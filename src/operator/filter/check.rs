@@ -14,6 +14,7 @@ use sqlparser::ast::Spanned;
 use sqlparser::ast::UnaryOperator;
 use sqlparser::tokenizer::Span;
 
+use crate::format::type_text;
 use crate::operator::error::Refusal;
 use crate::operator::error::suggest_field;
 use crate::operator::filter::coerce;
@@ -25,7 +26,6 @@ use crate::operator::filter::expr::Comparison;
 use crate::operator::filter::expr::Expr;
 use crate::operator::filter::expr::Kind;
 use crate::operator::filter::kind::kind_of;
-use crate::operator::filter::kind::type_name;
 use crate::operator::filter::literal;
 use crate::operator::filter::parse::Checked;
 use crate::operator::filter::parse::DEPTH_MAX;
@@ -140,7 +140,7 @@ impl Checker<'_> {
             if let Some(field) = found {
                 let DataType::Struct(inner) = field.data_type() else {
                     let reason =
-                        format!("`{outer}` is of type {}, it has no fields", type_name(field.data_type()));
+                        format!("`{outer}` is of type {}, it has no fields", type_text(field.data_type()));
                     return Err(at(place, reason));
                 };
                 fields = inner;
@@ -172,7 +172,7 @@ impl Checker<'_> {
         Ok(Typed {
             expr: Expr::Field { path, cast, kind: kind.clone() },
             kind,
-            name: type_name(field.data_type()),
+            name: type_text(field.data_type()),
             string: None,
             at: first,
         })

@@ -40,36 +40,3 @@ pub(super) fn kind_of(data_type: &DataType) -> (Kind, Option<DataType>) {
     let cast = (wanted != *data_type).then_some(wanted);
     (kind, cast)
 }
-
-/// A type as a pipeline file writes it.
-pub(crate) fn type_name(data_type: &DataType) -> String {
-    let unit = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => "s",
-        TimeUnit::Millisecond => "ms",
-        TimeUnit::Microsecond => "us",
-        TimeUnit::Nanosecond => "ns",
-    };
-    match data_type {
-        DataType::Utf8 | DataType::Utf8View => "string".to_owned(),
-        DataType::LargeUtf8 => "json".to_owned(),
-        DataType::Boolean => "boolean".to_owned(),
-        DataType::Date32 | DataType::Date64 => "date".to_owned(),
-        DataType::Timestamp(of, _) => format!("timestamp({})", unit(of)),
-        DataType::Decimal32(p, s)
-        | DataType::Decimal64(p, s)
-        | DataType::Decimal128(p, s)
-        | DataType::Decimal256(p, s) => {
-            format!("decimal({p},{s})")
-        }
-        DataType::List(item) | DataType::LargeList(item) => format!("list<{}>", type_name(item.data_type())),
-        DataType::Struct(fields) => {
-            let inner: Vec<String> = fields
-                .iter()
-                .map(|field| format!("{}:{}", field.name(), type_name(field.data_type())))
-                .collect();
-            format!("struct<{}>", inner.join(","))
-        }
-        DataType::Dictionary(_, value) => type_name(value),
-        other => format!("{other:?}").to_lowercase(),
-    }
-}

@@ -34,7 +34,6 @@ use crate::operator::error::Refusal;
 use crate::stream::Batch;
 use crate::stream::Stage;
 
-pub(crate) use kind::type_name;
 pub(crate) use parse::check_alone;
 
 /// Makes the stage that keeps the rows for which `expression` is true.
