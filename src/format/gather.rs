@@ -150,7 +150,7 @@ mod tests {
 
     /// Batches of a few rows each and which rows of each are picked.
     fn picked(batches: usize, pick: impl Fn(u32) -> bool) -> (Gather, RecordBatch) {
-        let schema = sample::schema();
+        let schema = Arc::new(sample::schema().project(&[0, 4, 11, 22, 25, 27]).unwrap());
         let mut gather = Gather::new(Arc::clone(&schema));
         let mut expected = Vec::new();
         for seed in 0..batches {
@@ -174,7 +174,7 @@ mod tests {
             let (mut gather, expected) = picked(batches, pick);
             assert_eq!(gather.rows(), expected.num_rows());
             let taken = gather.take_all().unwrap();
-            assert!(concat_batches(&sample::schema(), &taken).unwrap() == expected);
+            assert!(concat_batches(&expected.schema(), &taken).unwrap() == expected);
             assert_eq!((gather.rows(), gather.memory_bytes()), (0, 0));
         }
     }

@@ -206,8 +206,7 @@ impl Plan {
             })
             .set_offset_index_disabled(!settings.page_index)
             .set_data_page_size_limit(usize(settings.data_page_bytes))
-            .set_data_page_row_count_limit(usize(settings.data_page_rows))
-            .set_bloom_filter_max_ndv(settings.row_group_rows);
+            .set_data_page_row_count_limit(usize(settings.data_page_rows));
         for path in &settings.bloom_filters {
             let column =
                 parquet_schema.columns().iter().find(|c| c.path().string() == *path).ok_or_else(|| {
@@ -217,8 +216,9 @@ impl Plan {
                         known.join(", ")
                     ))
                 })?;
-            properties = properties
-                .set_column_bloom_filter_enabled(ColumnPath::new(column.path().parts().to_vec()), true);
+            // Naming the number of values is what switches the filter on.
+            let path = ColumnPath::new(column.path().parts().to_vec());
+            properties = properties.set_column_bloom_filter_max_ndv(path, settings.row_group_rows);
         }
         Ok(Self {
             schema: Arc::clone(schema),

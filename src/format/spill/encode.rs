@@ -23,24 +23,46 @@ pub(super) const VERSION: u8 = 1;
 /// [`crate::ErrorKind::Fatal`] for columns of a type that no pipeline's schema has, and for more
 /// than [`BATCH_BYTES_MAX`] of rows.
 pub fn encode(batch: &RecordBatch) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    encode_into(batch, &mut out)?;
+    Ok(out)
+}
+
+/// Appends the rows of `batch` to `out`, whose memory can so be used again: see [`encode`].
+///
+/// # Errors
+///
+/// As those of [`encode`]; `out` is as it was, then.
+pub fn encode_into(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
+    let start = out.len();
+    let encoded = write(batch, out);
+    if encoded.is_err() {
+        out.truncate(start);
+    }
+    encoded
+}
+
+fn write(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
     let columns: Vec<_> = batch.columns().iter().map(|column| column.to_data()).collect();
+    // About what it will be; a block that is compressed needs some room more for a moment.
     let len: usize = columns.iter().map(|column| column.get_slice_memory_size().unwrap_or(0)).sum();
-    let mut writer = Writer { out: Vec::with_capacity(len / 2 + 64), left: BATCH_BYTES_MAX };
+    out.reserve(len / 2 + 64);
+    let mut writer = Writer { out, left: BATCH_BYTES_MAX };
     writer.out.push(VERSION);
-    write_varint(&mut writer.out, batch.num_rows() as u64);
+    write_varint(writer.out, batch.num_rows() as u64);
     for column in &columns {
         writer.column(column)?;
     }
-    Ok(writer.out)
+    Ok(())
 }
 
-struct Writer {
-    out: Vec<u8>,
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
     /// What the decoder will still give out when it comes to the same place (S1).
     left: usize,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn column(&mut self, data: &ArrayData) -> Result<()> {
         let (start, rows) = (data.offset(), data.len());
         let shape = Shape::of(data.data_type())?;
@@ -97,7 +119,7 @@ impl Writer {
         }
         if least == most {
             self.out.push(0);
-            write_varint(&mut self.out, most as u64);
+            write_varint(self.out, most as u64);
         } else if u8::try_from(most).is_ok() {
             self.out.push(1);
             self.numbers(lengths().map(|length| (length as u8).to_le_bytes()))?;
@@ -123,7 +145,7 @@ impl Writer {
 
     fn block(&mut self, bytes: &[u8]) -> Result<()> {
         self.spend(bytes.len())?;
-        write_block(&mut self.out, bytes);
+        write_block(self.out, bytes);
         Ok(())
     }
 

@@ -39,6 +39,7 @@ mod shape;
 
 pub use decode::decode;
 pub use encode::encode;
+pub use encode::encode_into;
 
 /// Most bytes that the rows of one encoded batch have in memory; more are for several batches.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
