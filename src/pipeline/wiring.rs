@@ -162,6 +162,7 @@ pub(super) fn table(
             BadRecord::Fail => OnUnplaced::Fail,
             BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
         },
+        success_file: to.success_file,
         ..FileSinkSettings::new(&to.path)
     };
     let assigner: Arc<dyn BucketAssigner> = if to.partition_by.is_empty() {

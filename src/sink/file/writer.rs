@@ -83,6 +83,8 @@ pub struct FileWriter {
     /// No part is due by age or inactivity before this moment of the monotonic clock.
     due_not_before: Option<Duration>,
     rejected: Vec<Rejected>,
+    /// The last barrier was the end of the input.
+    pub(super) ended: bool,
     /// A call failed, or was dropped half-way: nothing is done any more.
     broken: bool,
 }
@@ -164,6 +166,7 @@ impl FileWriter {
             encoded_bytes: 0,
             due_not_before: Some(Duration::ZERO),
             rejected: Vec::new(),
+            ended: false,
             broken: false,
         };
         for (record, verdict) in in_progress {
@@ -207,7 +210,8 @@ impl FileWriter {
     ///
     /// [`crate::ErrorKind::Retry`] when the folder cannot be listed or a file not be removed.
     pub async fn sweep_orphans(&mut self) -> Result<usize> {
-        let known: std::collections::HashSet<Vec<u8>> = self.state.keys(b"part/").into_iter().collect();
+        let known: std::collections::HashSet<Vec<u8>> =
+            self.state.keys(ledger::PART.as_bytes()).into_iter().collect();
         let table = Arc::clone(&self.table);
         let job = move || {
             let (disk, folder) = (&table.doors.disk, &table.folders.staging);
@@ -246,15 +250,22 @@ impl FileWriter {
     }
 
     /// Removes the empty staging folder and its lock after a clean end of the input, once everything is
-    /// committed. Where something waits nothing happens.
+    /// committed, and marks the table if the settings say so. Where something waits nothing happens.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed.
+    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed, or the mark not be made.
     pub async fn tidy(&mut self) -> Result<()> {
         let table = Arc::clone(&self.table);
         self.staging_made = false;
-        self.table.doors.io.run(move || table.folders.tidy()).await?
+        let complete = self.ended && self.state.keys(ledger::PART.as_bytes()).is_empty();
+        let job = move || {
+            if complete && table.settings.success_file {
+                table.folders.mark(SUCCESS_FILE)?;
+            }
+            table.folders.tidy()
+        };
+        self.table.doors.io.run(job).await?
     }
 
     /// How much is on its way, for metrics.
@@ -723,6 +734,9 @@ pub struct WriterStats {
     /// Row groups that are being encoded.
     pub encoding: u64,
 }
+
+/// What other tools look for in the folder of a table that is complete.
+const SUCCESS_FILE: &str = "_SUCCESS";
 
 /// A dead letter keeps this much of a row.
 const REJECTED_BYTES_MAX: usize = 64 << 10;
