@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::ErrorKind;
 
 /// How often, and how soon, a failed job goes on from its last completed checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum RestartPolicy {
     /// Never.
     None,
@@ -17,23 +17,29 @@ pub enum RestartPolicy {
         /// begins to count again. `None`: no limit.
         attempts_max: Option<u32>,
     },
-    /// After twice the time before, up to a limit.
+    /// After a multiple of the time before, up to a limit.
     Exponential {
         /// The first time.
         first: Duration,
+        /// How many times longer each wait is than the one before; at least 1, what is less counts as 1.
+        multiplier: f64,
         /// The longest.
         max: Duration,
         /// The time is longer or shorter by up to this many percent, by chance, so that jobs that failed
         /// together do not come back together.
         jitter_percent: u32,
-        /// A job that ran this long begins again with the first time.
+        /// A job that ran this long begins again with the first time, and to count.
         reset_after: Duration,
+        /// Restarts in a row before the job is given up. `None`: no limit.
+        attempts_max: Option<u32>,
     },
 }
 
 impl RestartPolicy {
     /// A second: most causes that pass by themselves pass at once.
     pub const FIRST: Duration = Duration::from_secs(1);
+    /// Twice as long each time.
+    pub const MULTIPLIER: f64 = 2.0;
     /// A minute: nobody waits longer than that once the cause is gone.
     pub const MAX: Duration = Duration::from_secs(60);
     /// A tenth.
@@ -46,9 +52,11 @@ impl Default for RestartPolicy {
     fn default() -> Self {
         Self::Exponential {
             first: Self::FIRST,
+            multiplier: Self::MULTIPLIER,
             max: Self::MAX,
             jitter_percent: Self::JITTER_PERCENT,
             reset_after: Self::RESET_AFTER,
+            attempts_max: None,
         }
     }
 }
@@ -98,13 +106,15 @@ impl Restarts {
         }
         let delay = match &self.policy {
             RestartPolicy::None => return RestartDecision::GiveUp,
-            RestartPolicy::FixedDelay { attempts_max: Some(most), .. } if self.in_a_row >= *most => {
+            RestartPolicy::FixedDelay { attempts_max: Some(most), .. }
+            | RestartPolicy::Exponential { attempts_max: Some(most), .. }
+                if self.in_a_row >= *most =>
+            {
                 return RestartDecision::GiveUp;
             }
             RestartPolicy::FixedDelay { delay, .. } => *delay,
-            RestartPolicy::Exponential { first, max, jitter_percent, .. } => {
-                let doubled = 2_u32.checked_pow(self.in_a_row).and_then(|times| first.checked_mul(times));
-                let delay = doubled.map_or(*max, |delay| delay.min(*max));
+            RestartPolicy::Exponential { first, multiplier, max, jitter_percent, .. } => {
+                let delay = grown(*first, *multiplier, self.in_a_row).min(*max);
                 jittered(delay, (*jitter_percent).min(100), random)
             }
         };
@@ -113,6 +123,14 @@ impl Restarts {
         self.restarted_at = Some(now.saturating_add(delay));
         RestartDecision::After(delay)
     }
+}
+
+/// `first`, multiplied by `multiplier` as many `times`; what no duration can hold is the longest one.
+fn grown(first: Duration, multiplier: f64, times: u32) -> Duration {
+    // Not a number counts as 1 too.
+    let multiplier = if multiplier > 1.0 { multiplier } else { 1.0 };
+    let factor = multiplier.powi(i32::try_from(times).unwrap_or(i32::MAX));
+    Duration::try_from_secs_f64(first.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
 
 /// `delay`, longer or shorter by up to `percent`, evenly spread over `random`.
@@ -134,9 +152,11 @@ mod tests {
     fn exponential(jitter_percent: u32) -> Restarts {
         Restarts::new(RestartPolicy::Exponential {
             first: SECOND,
+            multiplier: 2.0,
             max: 5 * SECOND,
             jitter_percent,
             reset_after: 100 * SECOND,
+            attempts_max: None,
         })
     }
 
@@ -172,6 +192,45 @@ mod tests {
         assert_eq!(delays.iter().min(), Some(&Duration::from_millis(800)));
         assert_eq!(delays.iter().max(), Some(&Duration::from_millis(1200)));
         jittered(Duration::MAX, 100, u64::MAX);
+    }
+
+    #[test]
+    fn the_delay_grows_by_its_multiplier() {
+        let policy = |multiplier| RestartPolicy::Exponential {
+            first: SECOND,
+            multiplier,
+            max: 1000 * SECOND,
+            jitter_percent: 0,
+            reset_after: 5000 * SECOND,
+            attempts_max: None,
+        };
+        let delays = |multiplier: f64| {
+            let mut restarts = Restarts::new(policy(multiplier));
+            (0..5).map(|_| restarts.failed(ErrorKind::Retry, Duration::ZERO, 0)).collect::<Vec<_>>()
+        };
+        let after = |ms: [u64; 5]| ms.map(|ms| RestartDecision::After(Duration::from_millis(ms))).to_vec();
+        assert_eq!(delays(1.5)[..4], after([1000, 1500, 2250, 3375, 0])[..4]);
+        assert_eq!(delays(10.0), after([1000, 10_000, 100_000, 1_000_000, 1_000_000]));
+        assert_eq!(delays(1.0), after([1000; 5]));
+        assert_eq!(delays(f64::NAN), after([1000; 5]));
+        assert_eq!(delays(f64::INFINITY)[1], RestartDecision::After(1000 * SECOND));
+    }
+
+    #[test]
+    fn growing_delays_have_a_limit_in_a_row_that_a_long_run_renews() {
+        let mut restarts = Restarts::new(RestartPolicy::Exponential {
+            first: SECOND,
+            multiplier: 2.0,
+            max: 5 * SECOND,
+            jitter_percent: 0,
+            reset_after: 100 * SECOND,
+            attempts_max: Some(2),
+        });
+        let retry = ErrorKind::Retry;
+        assert_eq!(restarts.failed(retry, Duration::ZERO, 0), RestartDecision::After(SECOND));
+        assert_eq!(restarts.failed(retry, 2 * SECOND, 0), RestartDecision::After(2 * SECOND));
+        assert_eq!(restarts.failed(retry, 5 * SECOND, 0), RestartDecision::GiveUp);
+        assert_eq!(restarts.failed(retry, 200 * SECOND, 0), RestartDecision::After(SECOND));
     }
 
     #[test]

@@ -20,5 +20,4 @@ pub use chain::check_alone;
 pub use chain::compile;
 pub use error::CompileError;
 pub use error::Site;
-pub(crate) use filter::type_name;
 pub use settings::TransformSettings;

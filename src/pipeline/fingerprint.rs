@@ -15,8 +15,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::format::type_text;
 use crate::operator::TransformSettings;
-use crate::operator::type_name;
 use crate::pipeline::model::InputFormat;
 use crate::pipeline::model::Pipeline;
 use crate::pipeline::settings::SinkFormat;
@@ -83,7 +83,7 @@ impl Pipeline {
             None => part("schema", "inferred".to_owned()),
             Some(schema) => {
                 for field in schema.fields() {
-                    part(&format!("schema.{}", field.name()), type_name(field.data_type()));
+                    part(&format!("schema.{}", field.name()), type_text(field.data_type()));
                 }
             }
         }

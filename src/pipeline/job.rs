@@ -59,7 +59,7 @@ use crate::wal::WalSettings;
 /// The folder of the log in a state directory.
 pub(crate) const LOG: &str = "log";
 /// The lock file in a state directory.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// The source's task.
 pub(crate) const SOURCE: &str = "source";
 /// The sink's task.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 
-use crate::operator::type_name;
+use crate::format::type_text;
 use crate::pipeline::problem::suggest;
 
 /// The word that stands for the time at which a row was taken in.
@@ -93,7 +93,7 @@ pub(crate) fn check_fields(texts: &[String], schema: &Schema) -> Vec<LevelProble
                 reason: format!(
                     "`{}` is of type {}, only timestamps and dates take a format such as `{format}` (schema.{})",
                     level.field,
-                    type_name(data_type),
+                    type_text(data_type),
                     level.field
                 ),
                 help: Some(format!("write {{{}}}, or declare the field as \"timestamp(ms)\"", level.field)),
@@ -114,7 +114,7 @@ pub(crate) fn check_fields(texts: &[String], schema: &Schema) -> Vec<LevelProble
                 | DataType::LargeUtf8,
             ) => problems.push(LevelProblem {
                 level: *at,
-                reason: format!("`{}` is of type {}, which cannot name a folder", level.field, type_name(field.data_type())),
+                reason: format!("`{}` is of type {}, which cannot name a folder", level.field, type_text(field.data_type())),
                 help: Some("strings, booleans, integers, decimals and dates can".to_owned()),
             }),
             _ => {}

@@ -2,6 +2,7 @@
 
 mod any;
 mod docs;
+mod looking;
 mod right;
 mod wrong;
 

@@ -16,6 +16,8 @@ use arrow::datatypes::Field;
 use arrow::datatypes::Schema;
 use arrow::datatypes::SchemaRef;
 
+use crate::format::UNKNOWN_COLUMN;
+use crate::format::parse_type;
 use crate::pipeline::document::Places;
 use crate::pipeline::document::join;
 use crate::pipeline::model::Checkpointing;
@@ -36,14 +38,11 @@ use crate::pipeline::settings::SourceFormat;
 use crate::pipeline::settings::SourceKind;
 use crate::pipeline::settings::SourceSettings;
 use crate::pipeline::settings::UnknownField;
-use crate::pipeline::types::parse_type;
 
 pub(crate) use steps::bind;
 
 /// Longest name of a job: it is part of file names, and of names in other systems.
 const NAME_LEN_MAX: usize = 64;
-/// The column of captured fields, of the type `json`.
-const UNKNOWN_COLUMN: &str = "_unknown";
 /// What a key or value is told that a later version will know.
 const LATER: &str = "this is not in this version of Alluvium";
 

@@ -130,7 +130,42 @@ pub(super) fn table(
     doors: &Doors,
 ) -> Result<FileSink> {
     let to = &pipeline.sink;
-    let format = match to.format {
+    let roll = RollingPolicy {
+        bytes_min: Some(to.roll.size),
+        rows_min: to.roll.rows,
+        age: Some(to.roll.age),
+        inactivity: Some(to.roll.inactivity),
+    };
+    let settings = FileSinkSettings {
+        format: part_format(to),
+        roll,
+        memory_bytes: to.memory,
+        descriptors_max: to.descriptors,
+        unplaced: match pipeline.on_error.bad_record {
+            BadRecord::Fail => OnUnplaced::Fail,
+            BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
+        },
+        ..FileSinkSettings::new(&to.path)
+    };
+    FileSink::new(settings, Arc::clone(schema), buckets(to, schema)?, identity, doors.clone())
+}
+
+/// Which folder of the table `to` a row of `schema` goes to.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Usage`] when the levels do not fit the schema.
+pub(super) fn buckets(to: &model::FileSink, schema: &SchemaRef) -> Result<Arc<dyn BucketAssigner>> {
+    Ok(if to.partition_by.is_empty() {
+        Arc::new(NoBuckets::new(schema))
+    } else {
+        Arc::new(BucketTemplate::new(&to.partition_by, &to.time_zone, schema)?)
+    })
+}
+
+/// How the files of the table `to` are written.
+pub(super) fn part_format(to: &model::FileSink) -> PartFormat {
+    match to.format {
         SinkFormat::Parquet => PartFormat::Parquet(ParquetSettings {
             compression: match to.parquet.compression {
                 model::Compression::None => Codec::None,
@@ -146,30 +181,7 @@ pub(super) fn table(
         }),
         SinkFormat::Ndjson => PartFormat::Ndjson(LineSettings::default()),
         SinkFormat::Csv => PartFormat::Csv(LineSettings::default()),
-    };
-    let roll = RollingPolicy {
-        bytes_min: Some(to.roll.size),
-        rows_min: to.roll.rows,
-        age: Some(to.roll.age),
-        inactivity: Some(to.roll.inactivity),
-    };
-    let settings = FileSinkSettings {
-        format,
-        roll,
-        memory_bytes: to.memory,
-        descriptors_max: to.descriptors,
-        unplaced: match pipeline.on_error.bad_record {
-            BadRecord::Fail => OnUnplaced::Fail,
-            BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
-        },
-        ..FileSinkSettings::new(&to.path)
-    };
-    let assigner: Arc<dyn BucketAssigner> = if to.partition_by.is_empty() {
-        Arc::new(NoBuckets::new(schema))
-    } else {
-        Arc::new(BucketTemplate::new(&to.partition_by, &to.time_zone, schema)?)
-    };
-    FileSink::new(settings, Arc::clone(schema), assigner, identity, doors.clone())
+    }
 }
 
 /// The table of dead letters: NDJSON without buckets, rolled as the main table is.
@@ -217,12 +229,14 @@ pub(super) fn restart_policy(restart: &Restart) -> RestartPolicy {
         Restart::Fixed { delay, attempts } => {
             RestartPolicy::FixedDelay { delay, attempts_max: Some(attempts) }
         }
-        Restart::Exponential { delay, delay_max, jitter, reset_after, multiplier: _, attempts: _ } => {
+        Restart::Exponential { delay, delay_max, multiplier, jitter, reset_after, attempts } => {
             RestartPolicy::Exponential {
                 first: delay,
+                multiplier,
                 max: delay_max,
                 jitter_percent: (jitter * 100.0).clamp(0.0, 100.0).round() as u32,
                 reset_after,
+                attempts_max: Some(attempts),
             }
         }
     }

@@ -140,3 +140,16 @@ fn the_quick_start_passes_its_check() {
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains(&format!("{}", root.join("out/clicks").display())), "{out}");
 }
+
+#[test]
+fn every_example_passes_its_check() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pipelines");
+    let mut count = 0;
+    for file in files(&folder).keys() {
+        let file = file.to_str().unwrap();
+        let (code, _, err) = run(&folder, &["check", file]);
+        assert_eq!((code, err.as_str()), (0, ""), "{file}");
+        count += 1;
+    }
+    assert!(count >= 3);
+}

@@ -4,6 +4,7 @@
 mod buckets;
 mod cli;
 mod crash_sweep;
+mod log_bytes;
 mod job;
 mod kill;
 mod one_file;

@@ -136,13 +136,17 @@ pub(crate) struct InspectArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Proves that every committed file exists, is whole, and has the recorded length, rows and \
-checksum, and that nothing of ours lies around that no checkpoint knows. Reads every byte, changes nothing.",
-    after_help = "Examples:\n  alluvium verify pipeline.toml\n\nExit codes: 0 all is well, 1 it could not be read, 2 wrong pipeline file, 3 something is missing or damaged."
+checksum, and that nothing of ours lies around that no checkpoint knows. Reads every byte, changes nothing, and runs \
+beside the job.\n\nA committed file may be compacted or removed by the owner of the table; --removed-ok says that this is so.",
+    after_help = "Examples:\n  alluvium verify pipeline.toml\n  alluvium verify pipeline.toml --removed-ok\n\nExit codes: 0 all is well, 1 it could not be read, 2 wrong pipeline file, 3 something is missing or damaged."
 )]
 pub(crate) struct VerifyArgs {
     /// The pipeline file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Committed files that are gone were removed by their owner
+    #[arg(long)]
+    pub removed_ok: bool,
 }
 
 /// `gc`

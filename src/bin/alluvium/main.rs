@@ -10,7 +10,9 @@ mod inspect;
 mod message;
 mod new;
 mod run;
+mod runtime;
 mod verify;
+mod words;
 
 use std::process::ExitCode;
 

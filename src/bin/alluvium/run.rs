@@ -16,17 +16,14 @@ use tokio::sync::watch;
 use crate::args::LogFormat;
 use crate::args::RunArgs;
 use crate::exit::Exit;
+use crate::runtime::block_on;
 
 /// Runs the pipeline until it ends or a signal stops it.
 pub(crate) fn run(args: &RunArgs) -> alluvium::Result<Exit> {
     log(args);
     let doors = Doors::real();
     let pipeline = Pipeline::load(&*doors.disk, &args.file, &ProcessEnvironment)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::fatal("the asynchronous runtime cannot be started").with_source(error))?;
-    runtime.block_on(drive(args, pipeline, doors))
+    block_on(drive(args, pipeline, doors))?
 }
 
 async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors) -> alluvium::Result<Exit> {

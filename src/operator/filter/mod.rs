@@ -1,8 +1,8 @@
 //! `filter`: a SQL expression that is checked once and then evaluated by Arrow's kernels, a column at
 //! a time.
 //!
-//! The way of an expression: text → `sqlparser`'s tree → `check` (names, types, coercions) →
-//! [`expr::Expr`] → `eval` on each batch. The subset of SQL is in `docs/filter.md`.
+//! The way of an expression: text → `parse` (`sqlparser`'s tree, within limits) → `check` (names) and
+//! `coerce` (types) → [`expr::Expr`] → `eval` on each batch. The subset of SQL is in `docs/filter.md`.
 //!
 //! # What holds
 //!
@@ -13,9 +13,12 @@
 //!   suffice for both.
 
 mod check;
+mod coerce;
 mod eval;
 mod expr;
+mod kind;
 mod literal;
+mod parse;
 #[cfg(test)]
 mod tests;
 
@@ -31,8 +34,7 @@ use crate::operator::error::Refusal;
 use crate::stream::Batch;
 use crate::stream::Stage;
 
-pub(crate) use check::check_alone;
-pub(crate) use check::type_name;
+pub(crate) use parse::check_alone;
 
 /// Makes the stage that keeps the rows for which `expression` is true.
 pub(crate) fn compile(expression: &str, schema: &SchemaRef) -> Result<Stage, Refusal> {

@@ -65,6 +65,14 @@ fn rows() -> RecordBatch {
                     .unwrap(),
             ),
         ),
+        (
+            "wide",
+            Arc::new(
+                Decimal128Array::from(vec![Some(1), Some(10_i128.pow(37)), Some(0), Some(0), None])
+                    .with_precision_and_scale(38, 30)
+                    .unwrap(),
+            ),
+        ),
         ("s", Arc::new(StringArray::from(vec![Some("apple"), Some("Banana"), Some("100%"), Some(""), None]))),
         ("ok", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None, Some(true), None]))),
         ("ts", Arc::new(TimestampMillisecondArray::from(times).with_timezone("UTC"))),
@@ -136,6 +144,8 @@ fn comparisons_keep_the_rows_for_which_they_are_true() {
         ("price < 0", &[4]),
         ("price = -0.05", &[4]),
         ("price < f", &[3, 4]),
+        ("wide < i", &[1, 3, 4]),
+        ("wide > 0", &[1, 2]),
         ("s = 'apple'", &[1]),
         ("s < 'b'", &[1, 2, 3, 4]),
         ("s = ''", &[4]),

@@ -106,6 +106,22 @@ fn a_mistake_found_with_an_inferred_schema_has_its_place_too() {
 }
 
 #[test]
+fn a_mistake_in_a_text_that_is_not_as_written_is_placed_at_its_start() {
+    for expression in [
+        "\"${NONE:-price} > 0 AND prize > 1\"",
+        "\"price > 0\\tAND prize > 1\"",
+        "\"\"\"price > 0 AND prize > 1\"\"\"",
+    ] {
+        let text = WHOLE.replace("\"price > 0 AND geo.country <> 'XX'\"", expression);
+        let told = parse(&text).unwrap_err().to_string();
+        assert!(
+            told.contains("/jobs/clicks.toml:23:14: transform[0].expression: there is no field `prize`"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn the_fingerprint_covers_what_decides_rows_and_buckets_and_nothing_else() {
     let whole = parse(WHOLE).unwrap().fingerprint();
     // Written down once: a state of an older version must be known again.

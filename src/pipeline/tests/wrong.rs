@@ -191,7 +191,7 @@ const VALUES: &[Wrong] = &[
         &["precision", "1 to 38"],
     ),
     wrong("tags = \"list<string>\"", "tags = \"list<string\"", (13, 20), "schema.tags", &["expected `>`"]),
-    wrong("ts = \"timestamp(ms)\"", "ts = \"timestamp(min)\"", (11, 17), "schema.ts", &["`min` is no unit"]),
+    wrong("ts = \"timestamp(ms)\"", "ts = \"timestamp(min)\"", (11, 17), "schema.ts", &["not `min`"]),
     wrong("type = \"filter\"", "type = \"dedup\"", (22, 8), "transform[0].type", &["comes later"]),
     wrong(
         "type = \"file\"\npath = \"out",

@@ -21,6 +21,7 @@ use crate::pipeline::problem::suggest;
 use crate::pipeline::settings::SinkFormat;
 use crate::pipeline::settings::TransformKind;
 use crate::pipeline::settings::TransformTable;
+use crate::pipeline::wiring;
 use crate::stream::Stage;
 
 impl Check {
@@ -114,7 +115,28 @@ pub(crate) fn bind(
     if sink.format == SinkFormat::Parquet {
         problems.extend(bloom_filters(places, sink, &output));
     }
+    if problems.is_empty()
+        && let Err(problem) = sink_itself(places, sink, &output)
+    {
+        problems.push(problem);
+    }
     if problems.is_empty() { Ok((stage, output)) } else { Err(problems) }
+}
+
+/// Asks the sink itself: what it would refuse at the start is refused here.
+fn sink_itself(places: &Places, sink: &FileSink, output: &SchemaRef) -> Result<(), Problem> {
+    let buckets = wiring::buckets(sink, output)
+        .map_err(|error| places.problem("sink.partition_by", error.to_string()))?;
+    let in_files = output
+        .project(&buckets.usual_columns())
+        .map_err(|error| places.problem("sink.partition_by", error.to_string()))?;
+    if in_files.fields().is_empty() {
+        let help = "leave one of the fields out of partition_by";
+        return Err(places.problem("sink.partition_by", "no field is left for the files").with_help(help));
+    }
+    wiring::part_format(sink)
+        .validate(&Arc::new(in_files))
+        .map_err(|error| places.problem("sink.format", error.to_string()))
 }
 
 fn bloom_filters(places: &Places, sink: &FileSink, output: &Schema) -> Vec<Problem> {

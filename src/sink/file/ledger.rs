@@ -14,6 +14,7 @@ use crate::sink::file::part::Now;
 use crate::sink::file::part::PartRecord;
 use crate::state::State;
 use crate::state::StateView;
+use crate::stream::Epoch;
 use crate::stream::Spans;
 
 /// List of the committed files.
@@ -106,6 +107,8 @@ pub struct OpenPart {
     pub row_groups: u64,
     /// It is closed and becomes visible with its checkpoint.
     pub pending: bool,
+    /// The epoch whose barrier closed it, once it is closed.
+    pub epoch: Option<Epoch>,
     /// Where its rows come from, those that wait included.
     pub spans: Spans,
 }
@@ -125,6 +128,7 @@ pub fn open_parts(state: &impl SinkState) -> Result<Vec<OpenPart>> {
             waiting_rows: part.spilled.rows,
             row_groups: part.row_groups,
             pending: false,
+            epoch: None,
             spans: part.spans,
         },
         PartRecord::Pending(part) => OpenPart {
@@ -134,6 +138,7 @@ pub fn open_parts(state: &impl SinkState) -> Result<Vec<OpenPart>> {
             waiting_rows: 0,
             row_groups: 0,
             pending: true,
+            epoch: Some(part.epoch),
             spans: part.spans,
         },
     });

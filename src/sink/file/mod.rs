@@ -75,5 +75,6 @@ pub use rolling::PartFacts;
 pub use rolling::RollReason;
 pub use rolling::RollingPolicy;
 pub use sink::FileSink;
+pub(crate) use staging::resolve;
 pub use writer::FileWriter;
 pub use writer::WriterStats;

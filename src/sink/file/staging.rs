@@ -212,7 +212,7 @@ impl Folders {
 }
 
 /// The absolute path of `path` without links, whether or not its last folders are there.
-fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let mut missing = Vec::new();
     let mut at = path;
     loop {
