@@ -73,6 +73,7 @@ pub struct Job {
     doors: Doors,
     observer: Observer,
     log: WalSettings,
+    accept_loss: bool,
 }
 
 impl Job {
@@ -83,6 +84,7 @@ impl Job {
             doors,
             observer: Arc::new(|_: &RunEvent| {}),
             log: WalSettings::default(),
+            accept_loss: false,
         }
     }
 
@@ -97,6 +99,14 @@ impl Job {
     #[must_use]
     pub fn with_log(mut self, log: WalSettings) -> Self {
         self.log = log;
+        self
+    }
+
+    /// Goes on although pending part files are gone under both their names (C4): their rows are lost, which
+    /// is put on record.
+    #[must_use]
+    pub fn with_accept_loss(mut self, accept_loss: bool) -> Self {
+        self.accept_loss = accept_loss;
         self
     }
 
@@ -212,10 +222,12 @@ impl Job {
         let format = wiring::input_format(&self.pipeline, &schema)?;
         let identity =
             |writer| Identity { lineage: started.lineage, incarnation: started.incarnation, writer };
-        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors)?;
+        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors, self.accept_loss)?;
         let letters = match (letters_state, &self.pipeline.on_error.dead_letters) {
             (Some(state), Some(folder)) => {
-                Some((wiring::dead_letters(&self.pipeline, folder, identity(1), &self.doors)?, state))
+                let (pipeline, accept_loss) = (&self.pipeline, self.accept_loss);
+                let sink = wiring::dead_letters(pipeline, folder, identity(1), &self.doors, accept_loss)?;
+                Some((sink, state))
             }
             _ => None,
         };

@@ -128,6 +128,7 @@ pub(super) fn table(
     schema: &SchemaRef,
     identity: Identity,
     doors: &Doors,
+    accept_loss: bool,
 ) -> Result<FileSink> {
     let to = &pipeline.sink;
     let roll = RollingPolicy {
@@ -141,6 +142,7 @@ pub(super) fn table(
         roll,
         memory_bytes: to.memory,
         descriptors_max: to.descriptors,
+        accept_loss,
         unplaced: match pipeline.on_error.bad_record {
             BadRecord::Fail => OnUnplaced::Fail,
             BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
@@ -191,6 +193,7 @@ pub(super) fn dead_letters(
     folder: &std::path::Path,
     identity: Identity,
     doors: &Doors,
+    accept_loss: bool,
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
     let settings = FileSinkSettings {
@@ -203,6 +206,7 @@ pub(super) fn dead_letters(
         },
         // Bad records are few, and cut at 64 KiB each.
         memory_bytes: pipeline.sink.memory / 16,
+        accept_loss,
         ..FileSinkSettings::new(folder)
     };
     let assigner = Arc::new(NoBuckets::new(&schema));

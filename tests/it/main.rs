@@ -14,3 +14,4 @@ mod records;
 mod recovery;
 mod signals;
 mod support;
+mod upkeep;

@@ -33,7 +33,7 @@ async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors) -> alluvium::Re
         |kind| signal(kind).map_err(|error| Error::fatal("signals cannot be handled").with_source(error));
     let (mut interrupt, mut terminate) =
         (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
-    let job = Job::new(pipeline, doors);
+    let job = Job::new(pipeline, doors).with_accept_loss(args.accept_loss);
     let running = job.run(stopping);
     tokio::pin!(running);
     let mut signalled = None;
