@@ -232,6 +232,11 @@ impl CheckpointStore {
         self.lock().history.checkpoints.values().cloned().collect()
     }
 
+    /// The position behind the last entry of the log.
+    pub fn log_end(&self) -> Lsn {
+        self.journal.end()
+    }
+
     /// Starts the job from its newest checkpoint: fences former starts, makes void what they left above
     /// it, and restores the states (K4). The caller holds the lock of the state directory and has joined
     /// what the former attempt left running (P10).

@@ -53,6 +53,7 @@ use crate::storage::DiskLock;
 use crate::storage::make_folders;
 use crate::stream::Lineage;
 use crate::stream::TaskId;
+use crate::telemetry::Metrics;
 use crate::wal::Wal;
 use crate::wal::WalSettings;
 
@@ -72,6 +73,7 @@ pub struct Job {
     pipeline: Arc<Pipeline>,
     doors: Doors,
     observer: Observer,
+    metrics: Arc<Metrics>,
     log: WalSettings,
 }
 
@@ -79,6 +81,7 @@ impl Job {
     /// A job that runs `pipeline` in the world behind `doors`. Nothing is touched yet.
     pub fn new(pipeline: Pipeline, doors: Doors) -> Self {
         Self {
+            metrics: Arc::new(Metrics::new(pipeline.name.as_str(), Arc::clone(&doors.clock))),
             pipeline: Arc::new(pipeline),
             doors,
             observer: Arc::new(|_: &RunEvent| {}),
@@ -98,6 +101,11 @@ impl Job {
     pub fn with_log(mut self, log: WalSettings) -> Self {
         self.log = log;
         self
+    }
+
+    /// The numbers of the job, which go on over restarts within the process.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// The pipeline.
@@ -138,6 +146,7 @@ impl Job {
                 %error, restarts = restarts.total(), delay_ms = delay.as_millis(),
                 "the job failed and starts again from its last completed checkpoint"
             );
+            self.metrics.restarts.add(1);
             (self.observer)(&RunEvent::Restarting { after: delay, reason: error.to_string() });
             tokio::select! {
                 biased;
@@ -198,6 +207,7 @@ impl Job {
             restored = started.restored.as_ref().map_or(0, |restored| restored.completed.epoch().0),
             "started"
         );
+        self.metrics.incarnation.set(started.incarnation.0);
         (self.observer)(&RunEvent::Started {
             incarnation: started.incarnation,
             restored: started.restored.as_ref().map(|restored| restored.completed.epoch()),
@@ -234,7 +244,8 @@ impl Job {
         };
         let completed = started.restored.as_ref().map(|restored| &restored.completed);
         let mut dataflow =
-            Dataflow::new(&self.doors, wiring::dataflow(&self.pipeline), Arc::clone(&self.observer));
+            Dataflow::new(&self.doors, wiring::dataflow(&self.pipeline), Arc::clone(&self.observer))
+                .with_metrics(Arc::clone(&self.metrics));
         let (letters_inputs, mut rejected) = match letters {
             Some((sink, plan, state)) => {
                 let mut inputs =

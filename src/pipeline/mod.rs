@@ -20,6 +20,7 @@ mod model;
 mod problem;
 mod seen;
 pub mod settings;
+mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -68,6 +69,10 @@ pub use settings::BadRecord;
 pub use settings::Mode;
 pub use settings::SinkFormat;
 pub use settings::UnknownField;
+pub use summary::Landed;
+pub use summary::Standing;
+pub use summary::Summary;
+pub use summary::Waiting;
 pub use units::ByteSize;
 pub use units::TimeSpan;
 pub use verify::Finding;

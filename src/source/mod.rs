@@ -40,6 +40,11 @@ pub trait ReplayableSource: Send {
 
     /// A checkpoint completed: what lies before its positions may be forgotten (P24).
     fn committed(&mut self, completed: &Completed) -> Result<()>;
+
+    /// How far it is, for metrics; asked several times a second.
+    fn status(&self) -> SourceStatus {
+        SourceStatus::default()
+    }
 }
 
 /// What [`ReplayableSource::next`] found.
