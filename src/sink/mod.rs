@@ -94,7 +94,9 @@ pub struct SinkStatus {
 
 /// The end of an epoch in a writer.
 pub struct PreCommit<C> {
-    /// What becomes visible when the epoch's checkpoint, or a later one, completes.
+    /// What becomes visible when the epoch's checkpoint, or a later one, completes. Each is handed over
+    /// once: whoever hosts the sink carries those of an aborted epoch on to the next (C8), and finds
+    /// all of them again, in the writer's state, after a restart.
     pub committables: Vec<C>,
     /// The writer's state at the barrier.
     pub snapshot: Snapshot,

@@ -198,7 +198,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_plan_covers_every_byte_once_and_fits(
-            lens in prop::collection::vec(0_usize..200_000, 1..12), room in 0_u64..1000, fresh in 950_u64..4000
+            lens in prop::collection::vec(0_usize..200_000, 1..12),
+            room in 0_u64..1000,
+            fresh in 950_u64..4000,
         ) {
             let (mut room, fresh) = (room * ALIGN, fresh * ALIGN);
             let (mut entry, mut from) = (0, 0);

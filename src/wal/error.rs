@@ -41,7 +41,8 @@ pub enum WalError {
         /// [`crate::wal::WalSettings::log_bytes_max`].
         limit_bytes: u64,
     },
-    /// The disk has no room for the next segment; nothing was appended, and the log goes on once there is room.
+    /// The disk has no room for the next segment; nothing was appended, and the log goes on once there is
+    /// room.
     #[error(
         "the disk has no room for another segment of the log ({bytes} bytes, {path:?}); nothing was appended"
     )]
@@ -69,10 +70,11 @@ pub enum WalError {
         /// Where the log ends.
         end: Lsn,
     },
-    /// Bytes that were acknowledged, or that the log itself needs, are damaged or missing. Nothing was changed.
+    /// Bytes that were acknowledged, or that the log itself needs, are damaged or missing. Nothing was
+    /// changed.
     #[error(
-        "{path:?}: damage at byte {offset} (LSN {at} to {to}): {what}; nothing was changed, put the file back \
-         from a copy or set the whole log aside"
+        "{path:?}: damage at byte {offset} (LSN {at} to {to}): {what}; nothing was changed, put the file \
+         back from a copy or set the whole log aside"
     )]
     Damage {
         /// The file.
@@ -111,6 +113,14 @@ pub enum WalError {
     Closed,
 }
 
+impl WalError {
+    /// Whether nothing was appended for want of room, and the log goes on once there is some:
+    /// [`WalError::Full`] or [`WalError::NoSpace`].
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::NoSpace { .. })
+    }
+}
+
 impl From<WalError> for Error {
     fn from(error: WalError) -> Self {
         let kind = match &error {
@@ -137,4 +147,30 @@ impl From<WalError> for Error {
 /// Whether the disk is full, which is an ordinary answer to the making of a file.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_asks_for_the_right_reaction() {
+        let disk_full = || io::Error::from(io::ErrorKind::StorageFull);
+        let path = || PathBuf::from("/log");
+        let kind = |error: WalError| Error::from(error).kind();
+        assert_eq!(kind(WalError::Locked { dir: path() }), ErrorKind::Usage);
+        assert_eq!(kind(WalError::Poisoned { durable: Lsn(1), cause: String::new() }), ErrorKind::Retry);
+        assert_eq!(
+            kind(WalError::Damage { path: path(), offset: 0, at: Lsn(0), to: Lsn(1), what: String::new() }),
+            ErrorKind::Damage
+        );
+        assert_eq!(kind(WalError::Version { path: path(), found: 2, known: 1 }), ErrorKind::Fatal);
+        let full = WalError::NoSpace { path: path(), bytes: 5, source: disk_full() };
+        assert!(full.is_full());
+        let error = Error::from(full);
+        assert_eq!(error.kind(), ErrorKind::Retry);
+        let cause = disk_full().to_string();
+        assert!(error.to_string().ends_with(&cause), "the cause is told: {error}");
+        assert_eq!(error.to_string().matches(&cause).count(), 1, "once: {error}");
+    }
 }

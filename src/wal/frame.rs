@@ -9,19 +9,18 @@
 //! the segment file, and is filled up with zeros to the next one.
 //!
 //! ```text
-//!           0      4            8          12         16     24         32    40      48      52
-//!  frame    "ALWF" | header crc | body crc | body len | salt | sequence | at  | acked | count | flags | zeros to 64 | body
-//!  seal     "ALWS" | the same, its body is drawn below
-//!  mark     "ALWK" | the same, without a body
+//!        0        4            8          12         16     24         32   40      48      52      54  64
+//!  frame "ALWF" | header crc | body crc | body len | salt | sequence | at | acked | count | flags | 0 | body
+//!  seal  "ALWS" | the same, its body is drawn below
+//!  mark  "ALWK" | the same, without a body
 //!
-//!           0        8         16   20   24   32
-//!  seal's   frames | entries | crcs | 0  | end | zeros to 64
-//!  body
+//!        0        8         16     20  24    32  64
+//!  body  frames | entries | crcs | 0 | end | 0         of a seal
 //! ```
 //!
 //! - *salt*: the 64 random bits of this life of the segment, compared as they are.
-//! - *header crc*: crc32 of salt, number of the segment, offset of the frame, and the header from byte 8 on. It
-//!   covers the body's checksum, which is thereby bound to this place, life and sequence as well.
+//! - *header crc*: crc32 of salt, number of the segment, offset of the frame, and the header from byte 8 on.
+//!   It covers the body's checksum, which is thereby bound to this place, life and sequence as well.
 //! - *sequence*: counts the frames of the log; a seal and a mark have that of the next frame.
 //! - *at*: the LSN of the frame's first byte. *acked*: everything below was durable when this was written.
 //! - *count*: entries that begin in this frame.
@@ -33,8 +32,8 @@
 //! # Invariants
 //!
 //! - **W1** A frame verifies only in this life of the segment, at its own place, in its own turn.
-//! - **W2** *acked* is a true statement whenever its header verifies, whatever became of the body: it was written
-//!   after the sync that made it true.
+//! - **W2** *acked* is a true statement whenever its header verifies, whatever became of the body: it was
+//!   written after the sync that made it true.
 //! - **W3** A mark stands where the next frame will be, so that leaving it costs no further page of I/O,
 //!   and the next frame overwrites it whole.
 

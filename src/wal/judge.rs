@@ -4,10 +4,10 @@
 //!
 //! # The rule
 //!
-//! An append that was not acknowledged may be lost in any part. So the newest segment may end anywhere (W4), and
-//! what is behind its last whole append is cut, unless something proves that more was acknowledged:
-//! a later frame, seal or mark (W2), the manifest, a clean close. Then it is damage, and nothing is changed. An error
-//! of the disk is never an end of the log.
+//! An append that was not acknowledged may be lost in any part. So the newest segment may end anywhere (W4),
+//! and what is behind its last whole append is cut, unless something proves that more was acknowledged: a
+//! later frame, seal or mark (W2), the manifest, a clean close. Then it is damage, and nothing is changed.
+//! An error of the disk is never an end of the log.
 
 use crate::stream::Lsn;
 

@@ -3,7 +3,8 @@
 //! # Locks, in the order in which they are taken
 //!
 //! `writer` (appends, roll-over, truncation), then `syncing` (one sync at a time: of two at once only one
-//! would be told of a failure), then the table of segments. A leader releases `syncing` before it takes `writer` for the mark.
+//! would be told of a failure), then the table of segments. A leader releases `syncing` before it takes
+//! `writer` for the mark.
 
 use std::fmt;
 use std::path::Path;
@@ -70,7 +71,8 @@ pub struct WalStats {
     pub segments: u64,
     /// Bytes of the files of the segments in use; up to two spares come on top.
     pub segment_bytes: u64,
-    /// Bytes appended since the opening, with headers and padding: the sum of what each append added to [`Wal::end`].
+    /// Bytes appended since the opening, with headers and padding: the sum of what each append added to
+    /// [`Wal::end`].
     pub appended_bytes: u64,
     /// Syncs of segments since the opening.
     pub syncs: u64,
@@ -122,8 +124,9 @@ impl Wal {
     ///
     /// # Errors
     ///
-    /// [`WalError::Locked`]; [`WalError::Damage`] and [`WalError::Version`] with nothing changed; [`WalError::NoSpace`]
-    /// when the log is new and does not fit; [`WalError::Io`]. Another attempt finds the same log.
+    /// [`WalError::Locked`]; [`WalError::Damage`] and [`WalError::Version`] with nothing changed;
+    /// [`WalError::NoSpace`] when the log is new and does not fit; [`WalError::Io`]. Another attempt finds
+    /// the same log.
     pub fn open(dir: &Path, settings: WalSettings, doors: &Doors) -> Result<(Self, Opened), WalError> {
         settings.validate()?;
         let folder = Folder::new(dir, doors);
@@ -166,14 +169,28 @@ impl Wal {
 
     /// Appends `entries` as one: after a crash all of them are there or none.
     ///
-    /// They survive the end of the process at once, and a loss of power after [`Wal::sync`]. Where the file system
-    /// maps files this makes no system call, unless a segment is full. An entry may have any length;
+    /// They survive the end of the process at once, and a loss of power after [`Wal::sync`]. Where the file
+    /// system maps files this makes no system call, unless a segment is full. An entry may have any length;
     /// what is larger than 16 MiB is copied a piece at a time.
     ///
     /// # Errors
     ///
     /// [`WalError::Full`] and [`WalError::NoSpace`] with nothing appended; [`WalError::Poisoned`].
     pub fn append(&self, entries: &[&[u8]]) -> Result<Appended, WalError> {
+        self.append_within(entries, self.inner.settings.log_bytes_max)
+    }
+
+    /// As [`Wal::append`], but [`WalSettings::log_bytes_max`] does not count: for the few small entries that
+    /// must be written for the log to be truncated at all (a completion record, what it needs).
+    ///
+    /// # Errors
+    ///
+    /// [`WalError::NoSpace`] with nothing appended; [`WalError::Poisoned`].
+    pub fn append_past_limit(&self, entries: &[&[u8]]) -> Result<Appended, WalError> {
+        self.append_within(entries, None)
+    }
+
+    fn append_within(&self, entries: &[&[u8]], limit: Option<u64>) -> Result<Appended, WalError> {
         let inner = &*self.inner;
         inner.health.check()?;
         if entries.is_empty() {
@@ -193,7 +210,7 @@ impl Wal {
                 let put = writer.put(whole, 0, inner.health.durable());
                 (put.map_err(|failure| inner.health.stop(&failure))?, false)
             }
-            _ => inner.append_planned(&mut writer, entries)?,
+            _ => inner.append_planned(&mut writer, entries, limit)?,
         };
         let end = writer.point.at;
         inner.appended_bytes.fetch_add(end.0 - before.0, Ordering::Relaxed);
@@ -205,7 +222,8 @@ impl Wal {
         Ok(Appended { lsns, end })
     }
 
-    /// Makes durable everything that was appended before the call; the answer is at least that end. It blocks.
+    /// Makes durable everything that was appended before the call; the answer is at least that end. It
+    /// blocks.
     ///
     /// Whoever calls first syncs for all who wait; with nothing new it makes no system call.
     ///
@@ -248,7 +266,8 @@ impl Wal {
     ///
     /// # Errors
     ///
-    /// [`WalError::OutOfRange`]; the iterator's items are [`WalError::Damage`] or [`WalError::Io`] at most once, as the last.
+    /// [`WalError::OutOfRange`]; the iterator's items are [`WalError::Damage`] or [`WalError::Io`] at most
+    /// once, as the last.
     pub fn replay(&self, from: Lsn) -> Result<Replay, WalError> {
         self.inner.health.check()?;
         self.inner.view().replay(from)
@@ -270,7 +289,8 @@ impl Wal {
     ///
     /// # Errors
     ///
-    /// [`WalError::Poisoned`]; [`WalError::Io`] when a file could not be removed, which the next opening tries again.
+    /// [`WalError::Poisoned`]; [`WalError::Io`] when a file could not be removed, which the next opening
+    /// tries again.
     pub fn truncate_before(&self, lsn: Lsn) -> Result<(), WalError> {
         let inner = &*self.inner;
         inner.health.check()?;
@@ -283,7 +303,8 @@ impl Wal {
         for segment in gone {
             let path = segment.path.clone();
             let bytes = segment.header.bytes;
-            // Somebody may still read it (`Replay`): a file without a name stays as it is as long as it is open.
+            // Somebody may still read it (`Replay`): a file without a name stays as it is as long as it is
+            // open.
             let unread = Arc::into_inner(segment).is_some();
             let freed = if unread { inner.spares.give(&path, bytes) } else { inner.folder.remove(&path) };
             match freed {
@@ -294,7 +315,8 @@ impl Wal {
         failed
     }
 
-    /// Makes everything durable and ends the log for all handles: the next opening knows that nothing is torn.
+    /// Makes everything durable and ends the log for all handles: the next opening knows that nothing is
+    /// torn.
     ///
     /// # Errors
     ///
@@ -341,7 +363,7 @@ impl Inner {
         let end = Lsn(self.end.load(Ordering::Acquire));
         let segments = self.table();
         let start = segments.first().map_or(end, |first| first.segment.base());
-        View { segments, start, end }
+        View { segments, start, end: end.max(start) }
     }
 
     /// Makes sure of spares; a full disk harms nothing.
@@ -362,11 +384,16 @@ impl Inner {
     }
 
     /// Appends what does not fit in one frame of this segment.
-    fn append_planned(&self, writer: &mut Writer, entries: &[&[u8]]) -> Result<(Vec<Lsn>, bool), WalError> {
+    fn append_planned(
+        &self,
+        writer: &mut Writer,
+        entries: &[&[u8]],
+        limit: Option<u64>,
+    ) -> Result<(Vec<Lsn>, bool), WalError> {
         let lens: Vec<_> = entries.iter().map(|entry| entry.len()).collect();
         let frames = plan(&lens, writer.room(), capacity(self.settings.segment_bytes));
         let rolls = frames.iter().filter(|frame| frame.rolls).count();
-        self.check_limit(rolls as u64)?;
+        self.check_limit(rolls as u64, limit)?;
         // One more: the next opening's.
         self.ensure(rolls + usize::from(rolls > 0))?;
         let group = writer.point.at;
@@ -382,8 +409,8 @@ impl Inner {
         Ok((lsns, rolls > 0))
     }
 
-    fn check_limit(&self, rolls: u64) -> Result<(), WalError> {
-        let Some(limit_bytes) = self.settings.log_bytes_max else { return Ok(()) };
+    fn check_limit(&self, rolls: u64, limit: Option<u64>) -> Result<(), WalError> {
+        let Some(limit_bytes) = limit else { return Ok(()) };
         let live_bytes: u64 = self.table().iter().map(|live| live.segment.header.bytes).sum();
         let wanted_bytes = rolls.saturating_mul(self.settings.segment_bytes);
         if wanted_bytes > 0 && live_bytes.saturating_add(wanted_bytes) > limit_bytes {
@@ -424,7 +451,8 @@ impl Inner {
     /// Makes durable what is appended now.
     fn lead(&self) -> Result<(), WalError> {
         let alone = lock(&self.syncing);
-        // The end first: whatever is below it in an older segment than the newest was synced by the roll-over.
+        // The end first: whatever is below it in an older segment than the newest was synced by the
+        // roll-over.
         let end = Lsn(self.end.load(Ordering::Acquire));
         let Some(active) = self.table().last().map(|live| Arc::clone(&live.segment)) else { return Ok(()) };
         self.sync_alone(&alone, &active)?;

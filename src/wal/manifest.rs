@@ -20,8 +20,8 @@
 //!
 //! # Invariants
 //!
-//! - **W6** A segment is part of the log from the sync of a manifest that names it on, and not before: no frame is
-//!   acknowledged, and none but copies (`RECOVERED`) is written to it earlier.
+//! - **W6** A segment is part of the log from the sync of a manifest that names it on, and not before: no
+//!   frame is acknowledged, and none but copies (`RECOVERED`) is written to it earlier.
 //! - **W7** A segment is no part of the log from the sync of a manifest on that does not name it; only
 //!   then is its file renamed, used again or removed.
 

@@ -13,14 +13,15 @@
 //!
 //! # Positions
 //!
-//! An [`Lsn`](crate::stream::Lsn) counts the bytes of frames from the birth of the log on. Frames lie end to end; the headers of
-//! segment files and their seals have no positions, so that a segment begins at the position at which the
-//! one before ends. The first frame is at 0, the first entry at 64.
+//! An [`Lsn`](crate::stream::Lsn) counts the bytes of frames from the birth of the log on. Frames lie end to
+//! end; the headers of segment files and their seals have no positions, so that a segment begins at the
+//! position at which the one before ends. The first frame is at 0, the first entry at 64.
 //!
 //! # Where to read
 //!
-//! `frame`, `entry`, `segment` and `manifest` draw the bytes; `writer` and `open` say what a crash leaves at each
-//! step; `judge` tells a torn tail from damage.
+//! The modules below are in five groups: what can be said, the bytes, reading them, opening, appending, and
+//! looking. `frame`, `entry`, `segment` and `manifest` draw the bytes; `writer` and `open` say what a crash
+//! leaves at each step; `judge` tells a torn tail from damage.
 //!
 //! # Examples
 //!
@@ -42,7 +43,10 @@
 //!
 //! let (wal, opened) = Wal::open(&dir, settings, &Doors::real())?;
 //! assert_eq!(opened.end, appended.end);
-//! let entries: Vec<_> = wal.replay(wal.start())?.map(|logged| logged.map(|logged| logged.entry)).collect::<Result<_, _>>()?;
+//! let mut entries = Vec::new();
+//! for logged in wal.replay(wal.start())? {
+//!     entries.push(logged?.entry);
+//! }
 //! assert_eq!(entries, [b"first".to_vec(), b"second".to_vec()]);
 //! wal.close()?;
 //! # Ok(())
@@ -52,25 +56,28 @@
 mod error;
 mod settings;
 
-mod chain;
 mod entry;
 mod folder;
 mod frame;
-mod judge;
 mod manifest;
 mod segment;
+
+mod chain;
+mod judge;
+mod view;
 mod walk;
+
+mod open;
+mod quarantine;
+mod spares;
+mod stray;
 
 mod group;
 mod health;
 mod log;
-mod open;
-mod quarantine;
-mod reader;
-mod spares;
-mod stray;
-mod view;
 mod writer;
+
+mod reader;
 
 #[cfg(test)]
 mod tests;

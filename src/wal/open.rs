@@ -7,15 +7,16 @@
 //! 3. The manifest's slot is written again ([`Manifest::settle`]), files that no manifest names become spares
 //!    or go to the quarantine. A crash: the next opening sees the same log.
 //! 4. A copy of what is cut goes to the quarantine, when there is room: the bytes also stay where they are.
-//! 5. A spare becomes the new segment (D21). What was appended but not acknowledged is copied to it: the page cache
-//!    may show bytes that a failed sync has lost (S4). Synced, renamed, the folder synced. A crash: a
-//!    segment that no manifest names, with nothing but copies in it: a spare (W6).
+//! 5. A spare becomes the new segment (D21). What was appended but not acknowledged is copied to it: the
+//!    page cache may show bytes that a failed sync has lost (S4). Synced, renamed, the folder synced. A
+//!    crash: a segment that no manifest names, with nothing but copies in it: a spare (W6).
 //! 6. The manifest names it: from here on the log is the new one.
-//! 7. Segments of which nothing is left become spares or go to the quarantine (W7). A crash: step 3 of the next opening.
+//! 7. Segments of which nothing is left become spares or go to the quarantine (W7). A crash: step 3 of the
+//!    next opening.
 //!
-//! When nothing was appended to the newest segment since it was made, steps 4 to 7 are left out and the log goes on
-//! in it: nothing is behind its end that could ever verify. So any number of openings in a row take one
-//! spare, and on a full disk appends are refused that would leave none (`spares`).
+//! When nothing was appended to the newest segment since it was made, steps 4 to 7 are left out and the log
+//! goes on in it: nothing is behind its end that could ever verify. So any number of openings in a row take
+//! one spare, and on a full disk appends are refused that would leave none (`spares`).
 
 use std::path::Path;
 use std::path::PathBuf;

@@ -104,7 +104,8 @@ impl WalReader {
     ///
     /// # Errors
     ///
-    /// As [`crate::wal::Wal::replay`]. A segment that the log gave up and used again meanwhile shows as damage.
+    /// As [`crate::wal::Wal::replay`]. A segment that the log gave up and used again meanwhile shows as
+    /// damage.
     pub fn replay(&self, from: Lsn) -> Result<Replay, WalError> {
         self.view.replay(from)
     }

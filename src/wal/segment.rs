@@ -20,7 +20,8 @@
 //! - *base*: the LSN of the byte behind the header. Neither headers nor seals have LSNs: the first frame
 //!   of a segment is at the LSN at which the segment before it ends.
 //! - *sequence*: of the first frame. *bytes*: length of the file.
-//! - *group*: when the append that ends the segment before goes on here, the LSN at which it begins, else *base*.
+//! - *group*: when the append that ends the segment before goes on here, the LSN at which it begins, else
+//!   *base*.
 //! - *prev*: the segment before and the counts of its frames up to *base*. So the newest segment names
 //!   its predecessor and so on: none can be missing, swapped or cut unnoticed.
 //! - *zeroed*: 1 = the file had no life before this one: what is not zero was written in it.

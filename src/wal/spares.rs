@@ -11,8 +11,8 @@
 //! - `making-*` becomes `spare-*` when it is complete; an opening removes what is still being made.
 //! - A segment given up becomes a spare by its name alone. Its old frames stay in it: the next life has
 //!   another salt, in a header that is synced before the file gets a segment's name (W1).
-//! - One spare stays in reserve: every opening begins a new segment and must not need free space. So an append
-//!   that would use the last one first makes another.
+//! - One spare stays in reserve: every opening begins a new segment and must not need free space. So an
+//!   append that would use the last one first makes another.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -126,7 +126,8 @@ impl Spares {
         Ok(())
     }
 
-    /// Makes spares ahead of need. A full disk is left to those who need one; any other failure stops the log.
+    /// Makes spares ahead of need. A full disk is left to those who need one; any other failure stops the
+    /// log.
     pub(super) fn prepare(&self, health: &Health) {
         match self.ensure(SPARES) {
             Ok(()) | Err(WalError::NoSpace { .. }) => {}
@@ -134,7 +135,8 @@ impl Spares {
         }
     }
 
-    /// Makes nothing any more, and waits for what is being made: its names would get in the way of the next opening.
+    /// Makes nothing any more, and waits for what is being made: its names would get in the way of the next
+    /// opening.
     pub(super) fn close(&self) {
         lock(&self.state).closed = true;
         drop(lock(&self.making));

@@ -1,6 +1,7 @@
 //! Files in the folder that are no part of the log: what unfinished work left behind.
 //!
-//! Owns the verdict on each, and carries it out. A file that could hold what was acknowledged is never touched.
+//! Owns the verdict on each, and carries it out. A file that could hold what was acknowledged is never
+//! touched.
 
 use std::path::PathBuf;
 

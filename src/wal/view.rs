@@ -292,7 +292,8 @@ impl Replay {
             if self.partial.is_some() || self.sequence.is_some() {
                 return Err(self.flawed(segment, self.at, Flaw::Append));
             }
-            // The replay begins inside of an entry that began before it: a position below `from`, never handed out.
+            // The replay begins inside of an entry that began before it: a position below `from`, never
+            // handed out.
             self.partial = Some(Logged { at: Lsn(0), entry: Vec::new() });
         }
         self.sequence = Some(header.sequence + 1);

@@ -76,6 +76,7 @@ impl Writer {
             sequence: self.point.sequence,
             at,
             acked,
+            // A body of at most FRAME_BODY_BYTES_MAX has fewer entries than that.
             count: draft.starts.len() as u32,
             flags,
         };
@@ -132,8 +133,8 @@ impl Writer {
             .map_err(|source| io_error("seal", &self.active.path, source))
     }
 
-    /// Goes on in a spare; the old segment is sealed and durable. `group` is where the append in hand began, `end`
-    /// where the last whole one ended.
+    /// Goes on in a spare; the old segment is sealed and durable. `group` is where the append in hand began,
+    /// `end` where the last whole one ended.
     pub(super) fn next_segment(
         &mut self,
         folder: &Folder,

@@ -1,7 +1,16 @@
 //! What users are promised, one module for each promise. One binary: each more costs a link.
 #![expect(clippy::disallowed_methods, reason = "tests look at the machine itself, beside the doors")]
 
+mod buckets;
 mod cli;
 mod crash_sweep;
+mod log_bytes;
+mod job;
+mod kill;
+mod one_file;
+mod quickstart;
 mod readers;
+mod records;
+mod recovery;
+mod signals;
 mod support;

@@ -41,8 +41,9 @@ pub fn run(program: &Path, dir: &Path, input: &Path, processors: usize, sums: Su
     fs::write(&file, pipeline(input, &out, &state))?;
     let run = measure::run(Command::new(program).arg("run").arg(&file), processors)?;
     let landed = verify::landed(&out, sums)?;
+    let checkpoints = Some(checkpoints(program, &state)?);
     clean();
-    Ok(Run { checkpoints: checkpoints(&run.said), landed, ..run })
+    Ok(Run { checkpoints, landed, ..run })
 }
 
 fn pipeline(input: &Path, out: &Path, state: &Path) -> String {
@@ -78,17 +79,23 @@ state = {state:?}
     )
 }
 
-/// How many checkpoints the program says it completed: the last number before the word, or after it.
-fn checkpoints(said: &str) -> Option<u64> {
-    let number =
-        |word: &str| word.trim_matches(|c: char| !c.is_ascii_digit()).replace([',', '_'], "").parse().ok();
-    let words: Vec<&str> = said
-        .split(|c: char| c.is_whitespace() || matches!(c, '=' | ':' | '"'))
-        .filter(|w| !w.is_empty())
-        .collect();
-    let at = words.iter().rposition(|word| word.starts_with("checkpoint"))?;
-    let before = at.checked_sub(1).and_then(|at| number(words[at]));
-    before.or_else(|| words.get(at + 1).and_then(|word| number(word)))
+/// How many checkpoints were completed while events came: the newest epoch, less those of the end.
+///
+/// `inspect` lists the retained checkpoints only; epochs are counted from 1 in a new state.
+fn checkpoints(program: &Path, state: &Path) -> Result<u64> {
+    let output = Command::new(program).arg("inspect").arg(state).arg("--json").output()?;
+    if !output.status.success() {
+        return Err(format!("inspect: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    in_inspection(&output.stdout)
+}
+
+fn in_inspection(json: &[u8]) -> Result<u64> {
+    let inspection: serde_json::Value = serde_json::from_slice(json)?;
+    let listed = inspection["checkpoints"].as_array().ok_or("inspect lists no checkpoints")?;
+    let newest = listed.iter().filter_map(|checkpoint| checkpoint["epoch"].as_u64()).max().unwrap_or(0);
+    let last = listed.iter().filter(|checkpoint| checkpoint["kind"] == "end").count() as u64;
+    Ok(newest.saturating_sub(last))
 }
 
 #[cfg(test)]
@@ -96,10 +103,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checkpoints_are_found_in_what_the_program_says() {
-        assert_eq!(checkpoints("5,000,000 rows in 24 files, 1,012 checkpoints, 7.1 s"), Some(1012));
-        assert_eq!(checkpoints("{\"rows\":5,\"checkpoints\":12}"), Some(12));
-        assert_eq!(checkpoints("checkpoints_completed=7 rows=5"), Some(7));
-        assert_eq!(checkpoints("5 rows"), None);
+    fn checkpoints_of_the_end_are_not_counted() {
+        let json = br#"{"checkpoints": [
+            {"epoch": 11, "kind": "checkpoint"}, {"epoch": 12, "kind": "end"}, {"epoch": 13, "kind": "end"}
+        ]}"#;
+        assert_eq!(in_inspection(json).unwrap(), 11);
+        assert_eq!(in_inspection(br#"{"checkpoints": []}"#).unwrap(), 0);
+        assert!(in_inspection(b"{}").is_err());
     }
 }

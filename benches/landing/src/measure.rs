@@ -31,9 +31,8 @@ pub struct Run {
     pub cpu_s: f64,
     /// The most anonymous memory seen, in bytes: what a file's page cache holds is none of it.
     pub anonymous_max: u64,
+    /// Completed while events came; the bare side has none.
     pub checkpoints: Option<u64>,
-    /// Output and errors, for what the process says of itself.
-    pub said: String,
     pub landed: Landed,
 }
 
@@ -75,7 +74,7 @@ pub fn run(command: &mut Command, processors: usize) -> Result<Run> {
     if !output.status.success() {
         return Err(format!("{command:?}: {}\n{said}", output.status).into());
     }
-    Ok(Run { wall_s, cpu_s, anonymous_max, said, ..Run::default() })
+    Ok(Run { wall_s, cpu_s, anonymous_max, ..Run::default() })
 }
 
 /// User and system time so far, in seconds.

@@ -16,7 +16,6 @@ use futures::FutureExt;
 use crate::error::Error;
 use crate::error::Result;
 use crate::sink::PreCommit;
-use crate::sink::file::descriptors::PartFile;
 use crate::sink::file::durable::Grown;
 use crate::sink::file::encode::Ending;
 use crate::sink::file::ledger;
@@ -57,29 +56,28 @@ impl FileWriter {
             self.begin_ending(*number, *reason).await?;
         }
         self.finish_all().await?;
-        let mut grown = Vec::new();
         let mut committables = Vec::with_capacity(due.len());
         for (number, _) in due {
-            let (closed, file) = self.close_part(number, barrier.epoch)?;
-            committables.push(closed);
-            grown.push((file, true));
+            committables.push(self.close_part(number, barrier.epoch)?);
         }
 
         let buffered = |part: &Part| part.buffered().rows > 0;
         let waiting = self.parts.iter().filter(|(_, part)| buffered(part)).map(|(number, _)| *number);
         self.spill(waiting.collect()).await?;
+        let mut grown = Vec::new();
         for part in self.parts.values_mut() {
             if std::mem::take(&mut part.record.changed) {
                 self.state.put(&ledger::part_key(&part.record.name), &part.record.encode(now));
             }
             if std::mem::take(&mut part.grown) {
-                grown.push((Arc::clone(&part.file), false));
+                grown.push(Arc::clone(&part.file));
             }
         }
         let snapshot = self.snapshot().await?;
         self.find_due(now);
         let made = std::mem::take(&mut self.made);
-        let durable = self.rounds.start(&self.table, Grown { files: grown, made });
+        let closing = std::mem::take(&mut self.closing);
+        let durable = self.rounds.start(&self.table, Grown { closing, files: grown, made });
         Ok(PreCommit { committables, snapshot, durable })
     }
 
@@ -157,14 +155,14 @@ impl FileWriter {
     }
 
     /// The file is finished: it is pending from this barrier on.
-    fn close_part(&mut self, number: u64, epoch: Epoch) -> Result<(ClosedPart, Arc<PartFile>)> {
+    fn close_part(&mut self, number: u64, epoch: Epoch) -> Result<ClosedPart> {
         let part = self.retire(number)?;
         self.state.drop_list(&ledger::groups_list(&part.record.name));
         self.state.drop_list(&ledger::rows_list(&part.record.name));
         let closed = part.record.close(epoch);
         self.sums.closed();
         self.state.put(&ledger::part_key(&closed.name), &closed.encode());
-        Ok((closed, part.file))
+        Ok(closed)
     }
 
     /// A full log is waited for: the same snapshot may be tried again.

@@ -21,10 +21,20 @@ pub(super) struct Rounds {
 
 type Round = Shared<BoxFuture<'static, Result<(), Arc<Error>>>>;
 
+/// A sync that was handed to the pool.
+pub(super) type Syncing = BoxFuture<'static, Result<Result<()>>>;
+
+/// Syncs and closes a file that is finished; it runs whether or not the future is polled.
+pub(super) fn close(table: &Table, file: Arc<PartFile>) -> Syncing {
+    table.doors.io.run(move || file.close()).boxed()
+}
+
 /// What is to be synced for a barrier.
 pub(super) struct Grown {
-    /// Files with new bytes; `true` for those that need no descriptor any more.
-    pub(super) files: Vec<(Arc<PartFile>, bool)>,
+    /// Syncs under way: the files that were finished.
+    pub(super) closing: Vec<Syncing>,
+    /// Files with new bytes.
+    pub(super) files: Vec<Arc<PartFile>>,
     /// Files were made since the last barrier.
     pub(super) made: bool,
 }
@@ -35,11 +45,8 @@ impl Rounds {
     /// They run whether or not the future is polled.
     pub(super) fn start(&mut self, table: &Arc<Table>, grown: Grown) -> BoxFuture<'static, Result<()>> {
         let io: &Pool = &table.doors.io;
-        let mut syncs: Vec<BoxFuture<'static, Result<Result<()>>>> = Vec::new();
-        for (file, last_use) in grown.files {
-            let job = move || if last_use { file.close() } else { file.sync() };
-            syncs.push(io.run(job).boxed());
-        }
+        let mut syncs = grown.closing;
+        syncs.extend(grown.files.into_iter().map(|file| io.run(move || file.sync()).boxed()));
         if grown.made {
             let table = Arc::clone(table);
             let job = move || {

@@ -32,7 +32,9 @@ use crate::sink::file::config::OnUnplaced;
 use crate::sink::file::descriptors::AppendError;
 use crate::sink::file::descriptors::Descriptors;
 use crate::sink::file::descriptors::PartFile;
+use crate::sink::file::durable;
 use crate::sink::file::durable::Rounds;
+use crate::sink::file::durable::Syncing;
 use crate::sink::file::encode::Chunk;
 use crate::sink::file::encode::Definition;
 use crate::sink::file::encode::Encoded;
@@ -75,6 +77,8 @@ pub struct FileWriter {
     /// Files were made since the last barrier.
     pub(super) made: bool,
     pub(super) rounds: Rounds,
+    /// Syncs of files that were finished since the last barrier.
+    pub(super) closing: Vec<Syncing>,
     /// Bytes of rows in memory, and of what they were encoded to: for estimates.
     pub(super) raw_bytes: u64,
     pub(super) encoded_bytes: u64,
@@ -160,6 +164,7 @@ impl FileWriter {
             staging_made: false,
             made: false,
             rounds: Rounds::default(),
+            closing: Vec::new(),
             raw_bytes: 0,
             encoded_bytes: 0,
             due_not_before: Some(Duration::ZERO),
@@ -485,6 +490,10 @@ impl FileWriter {
         };
         let (file, offset) = (Arc::clone(&part.file), part.record.content.len);
         self.append(&file, offset, pieces, encoding.ending).await?;
+        if encoding.ending {
+            // Many files may end at one barrier: their syncs start while others are encoded.
+            self.closing.push(durable::close(&self.table, file));
+        }
         let part = self.part(number)?;
         let raw_bytes = encoding.buffered_bytes + encoding.spilled.bytes;
         part.grown = true;

@@ -195,3 +195,36 @@ async fn rows_land_on_a_real_disk_with_real_threads() {
     let left = real.disk.list(&folder.path().join("out")).unwrap();
     assert_eq!(left.len(), 1, "{left:?}");
 }
+
+#[tokio::test]
+#[ignore = "a measurement at full size: prints seconds and memory"]
+#[expect(clippy::disallowed_methods, reason = "a measurement")]
+async fn five_thousand_buckets_take_their_time() {
+    // C13
+    let folder = tempfile::tempdir().unwrap();
+    let real = Doors::real();
+    let settings = FileSinkSettings {
+        format: PartFormat::default(),
+        ..FileSinkSettings { path: folder.path().join("out/t"), ..settings() }
+    };
+    let mut kept = Kept::default();
+    let start = std::time::Instant::now();
+    let mut run = kept.start(&settings, &by_bucket(), &real).await.unwrap();
+    let mut most_bytes = 0;
+    while run.position < 200_000 {
+        run.write(8_000, |id| format!("b{}", id * 7919 % 5_000)).await.unwrap();
+        most_bytes = most_bytes.max(run.writer.stats().buffered_bytes);
+        if run.position.is_multiple_of(40_000) {
+            run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
+        }
+    }
+    println!("written {:?}, {most_bytes} bytes at most", start.elapsed());
+    let (snapshot, closed) = run.pre_commit(BarrierKind::End).await.unwrap();
+    assert_eq!(closed, 5_000);
+    println!("durable {:?}", start.elapsed());
+    run.complete(&mut kept, snapshot);
+    run.commit(&mut kept).await.unwrap();
+    println!("committed {:?}", start.elapsed());
+    let rss = String::from_utf8(std::fs::read("/proc/self/status").unwrap()).unwrap();
+    println!("{}", rss.lines().filter(|line| line.contains("VmHWM")).collect::<String>());
+}
