@@ -382,9 +382,10 @@ impl CheckpointStore {
     }
 }
 
-/// Refuses a job that is not the one whose state this is.
-fn admit(job: &JobStart, known: Option<&StartRecord>, newest: Option<&Checkpoint>) -> Result<()> {
-    let Some(known) = known else { return Ok(()) };
+/// Refuses a job that is not the one whose state this is. Before the first checkpoint there is no state:
+/// a source or sink that was mistaken at first may be mended.
+pub(super) fn admit(job: &JobStart, known: Option<&StartRecord>, newest: Option<&Checkpoint>) -> Result<()> {
+    let (Some(known), Some(newest)) = (known, newest) else { return Ok(()) };
     for (what, is, was) in [("source", &job.source, &known.source), ("sink", &job.sink, &known.sink)] {
         if is != was {
             return Err(Error::usage(format!(
@@ -393,7 +394,6 @@ fn admit(job: &JobStart, known: Option<&StartRecord>, newest: Option<&Checkpoint
             )));
         }
     }
-    let Some(newest) = newest else { return Ok(()) };
     for task in newest.record.tasks.keys() {
         if !job.tasks.contains(task) && !job.abandoned.contains(task) {
             return Err(Error::usage(format!(

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::checkpoint::Checkpoint;
 use crate::checkpoint::CheckpointSettings;
 use crate::checkpoint::CheckpointStore;
 use crate::checkpoint::Compatibility;
@@ -190,13 +191,10 @@ impl Job {
     /// One start of the dataflow and its run.
     async fn attempt(&self, stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
         let store = self.open_log().await?;
-        let fingerprint = self.fingerprint();
-        self.judge_fingerprint(&store, fingerprint)?;
-        let mut tasks = vec![TaskId::new(SOURCE), TaskId::new(SINK)];
-        if self.pipeline.on_error.dead_letters.is_some() {
-            tasks.push(TaskId::new(DEAD_LETTERS));
-        }
-        let job = self.job_start(tasks.clone());
+        let fingerprint = fingerprint(&self.pipeline);
+        judge_fingerprint(&self.pipeline, store.latest().as_ref())?;
+        let job = job_start(&self.pipeline, &self.doors);
+        let tasks = job.tasks.clone();
         let started = {
             let store = Arc::clone(&store);
             self.doors.io.run(move || store.start(job)).await??
@@ -218,8 +216,8 @@ impl Job {
         let letters_state = tasks.get(2).map(|task| states.take(task)).transpose()?;
 
         let schema = wiring::schema(&self.pipeline, &mut source_state, &self.doors).await?;
-        let bound = self.pipeline.bind(&schema)?;
         let format = wiring::input_format(&self.pipeline, &schema)?;
+        let bound = self.pipeline.bind(&format.schema())?;
         let identity =
             |writer| Identity { lineage: started.lineage, incarnation: started.incarnation, writer };
         let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors)?;
@@ -290,44 +288,6 @@ impl Job {
         Ok(Arc::new(opened.await??))
     }
 
-    /// Refuses to go on from a checkpoint that another definition of the job made, unless a clean stop
-    /// made it (D17). Files that were begun with another schema or format are rolled by the sink (D15).
-    fn judge_fingerprint(&self, store: &CheckpointStore, now: Fingerprint) -> Result<()> {
-        let Some(newest) = store.latest() else { return Ok(()) };
-        let record = &newest.record;
-        match decide_fingerprint(record.kind, record.fingerprint == now) {
-            Compatibility::Go | Compatibility::RollOpenFiles => Ok(()),
-            Compatibility::Refuse => Err(Error::usage(format!(
-                "{}: source, schema, transforms or buckets are not those of checkpoint {}, which was not made by a \
-                 clean stop. Nothing was changed. Run the job once more with its former pipeline file, stop it \
-                 (SIGTERM) or drain it (--drain), and then change it",
-                self.pipeline.shown.display(),
-                record.epoch,
-            ))),
-        }
-    }
-
-    fn job_start(&self, tasks: Vec<TaskId>) -> JobStart {
-        let pipeline = &self.pipeline;
-        let mut lineage = [0; 4];
-        self.doors.random.fill(&mut lineage);
-        JobStart {
-            lineage_if_new: Lineage(u32::from_le_bytes(lineage)),
-            job: pipeline.name.clone(),
-            source: format!("file {}", pipeline.source.base.join(&pipeline.source.path).display()),
-            sink: format!("file {}", pipeline.sink.path.display()),
-            tasks,
-            abandoned: Vec::new(),
-            at: self.doors.clock.now(),
-        }
-    }
-
-    fn fingerprint(&self) -> Fingerprint {
-        let wide = self.pipeline.fingerprint().0;
-        // Both halves of a hash are hashes.
-        Fingerprint((wide ^ (wide >> 64)) as u64)
-    }
-
     fn restart_policy(&self) -> RestartPolicy {
         wiring::restart_policy(&self.pipeline.restart)
     }
@@ -337,6 +297,48 @@ impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job").field("pipeline", &self.pipeline.name).finish_non_exhaustive()
     }
+}
+
+/// Refuses to go on from a checkpoint that another definition of the job made, unless a clean stop made it
+/// (D17). Files that were begun with another schema or format are rolled by the sink (D15).
+pub(super) fn judge_fingerprint(pipeline: &Pipeline, newest: Option<&Checkpoint>) -> Result<()> {
+    let Some(newest) = newest else { return Ok(()) };
+    let record = &newest.record;
+    match decide_fingerprint(record.kind, record.fingerprint == fingerprint(pipeline)) {
+        Compatibility::Go | Compatibility::RollOpenFiles => Ok(()),
+        Compatibility::Refuse => Err(Error::usage(format!(
+            "{}: source, schema, transforms or buckets are not those of checkpoint {}, which was not made by a \
+             clean stop. Nothing was changed. Run the job once more with its former pipeline file, stop it \
+             (SIGTERM) or drain it (--drain), and then change it",
+            pipeline.shown.display(),
+            record.epoch,
+        ))),
+    }
+}
+
+/// What `pipeline` says of itself at a start.
+pub(super) fn job_start(pipeline: &Pipeline, doors: &Doors) -> JobStart {
+    let mut lineage = [0; 4];
+    doors.random.fill(&mut lineage);
+    let mut tasks = vec![TaskId::new(SOURCE), TaskId::new(SINK)];
+    if pipeline.on_error.dead_letters.is_some() {
+        tasks.push(TaskId::new(DEAD_LETTERS));
+    }
+    JobStart {
+        lineage_if_new: Lineage(u32::from_le_bytes(lineage)),
+        job: pipeline.name.clone(),
+        source: format!("file {}", pipeline.source.base.join(&pipeline.source.path).display()),
+        sink: format!("file {}", pipeline.sink.path.display()),
+        tasks,
+        abandoned: Vec::new(),
+        at: doors.clock.now(),
+    }
+}
+
+fn fingerprint(pipeline: &Pipeline) -> Fingerprint {
+    let wide = pipeline.fingerprint().0;
+    // Both halves of a hash are hashes.
+    Fingerprint((wide ^ (wide >> 64)) as u64)
 }
 
 /// Recovers a sink, commits again what its checkpoint lists, deletes what no record names, and adds it.

@@ -7,6 +7,7 @@
 //!
 //! The reference of all keys is `docs/pipeline.md`.
 
+mod check;
 mod document;
 mod environment;
 mod file;
@@ -29,6 +30,10 @@ mod validate;
 mod verify;
 mod wiring;
 
+pub use check::Checkup;
+pub use check::SampleCheck;
+pub use check::StateCheck;
+pub use check::check;
 pub use environment::Environment;
 pub use environment::NotText;
 pub use environment::ProcessEnvironment;

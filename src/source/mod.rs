@@ -20,6 +20,7 @@ pub use file::RECORD_LIMIT;
 pub use file::Sample;
 pub use file::SourceStatus;
 pub use file::SplitPosition;
+pub use file::matching;
 pub use file::positions;
 pub use file::sample;
 

@@ -4,9 +4,9 @@
 mod buckets;
 mod cli;
 mod crash_sweep;
-mod log_bytes;
 mod job;
 mod kill;
+mod log_bytes;
 mod one_file;
 mod quickstart;
 mod readers;
