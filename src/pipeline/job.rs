@@ -76,6 +76,7 @@ pub struct Job {
     observer: Observer,
     metrics: Arc<Metrics>,
     log: WalSettings,
+    accept_loss: bool,
 }
 
 impl Job {
@@ -87,6 +88,7 @@ impl Job {
             doors,
             observer: Arc::new(|_: &RunEvent| {}),
             log: WalSettings::default(),
+            accept_loss: false,
         }
     }
 
@@ -101,6 +103,14 @@ impl Job {
     #[must_use]
     pub fn with_log(mut self, log: WalSettings) -> Self {
         self.log = log;
+        self
+    }
+
+    /// Goes on when a closed file is gone that no commit was seen of: its rows are given up, and the loss is
+    /// put on record (C4). A start without a loss is as any other.
+    #[must_use]
+    pub fn accepting_losses(mut self, accept: bool) -> Self {
+        self.accept_loss = accept;
         self
     }
 
@@ -220,11 +230,12 @@ impl Job {
         let bound = self.pipeline.bind(&format.schema())?;
         let identity =
             |writer| Identity { lineage: started.lineage, incarnation: started.incarnation, writer };
-        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors)?;
+        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), self.accept_loss, &self.doors)?;
         let letters = match (letters_state, &self.pipeline.on_error.dead_letters) {
-            (Some(state), Some(folder)) => {
-                Some((wiring::dead_letters(&self.pipeline, folder, identity(1), &self.doors)?, state))
-            }
+            (Some(state), Some(folder)) => Some((
+                wiring::dead_letters(&self.pipeline, folder, identity(1), self.accept_loss, &self.doors)?,
+                state,
+            )),
             _ => None,
         };
         let settings = wiring::source(&self.pipeline)?;

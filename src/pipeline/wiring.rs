@@ -142,6 +142,7 @@ pub(super) fn table(
     pipeline: &Pipeline,
     schema: &SchemaRef,
     identity: Identity,
+    accept_loss: bool,
     doors: &Doors,
 ) -> Result<FileSink> {
     let to = &pipeline.sink;
@@ -156,6 +157,7 @@ pub(super) fn table(
         roll,
         memory_bytes: to.memory,
         descriptors_max: to.descriptors,
+        accept_loss,
         unplaced: match pipeline.on_error.bad_record {
             BadRecord::Fail => OnUnplaced::Fail,
             BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
@@ -204,6 +206,7 @@ pub(super) fn dead_letters(
     pipeline: &Pipeline,
     folder: &std::path::Path,
     identity: Identity,
+    accept_loss: bool,
     doors: &Doors,
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
@@ -217,6 +220,7 @@ pub(super) fn dead_letters(
         },
         // Bad records are few, and cut at 64 KiB each.
         memory_bytes: pipeline.sink.memory / 16,
+        accept_loss,
         ..FileSinkSettings::new(folder)
     };
     let assigner = Arc::new(NoBuckets::new(&schema));
