@@ -34,6 +34,7 @@ use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::pipeline::model::Pipeline;
 use crate::pipeline::settings::BadRecord;
+use crate::pipeline::success;
 use crate::pipeline::wiring;
 use crate::runtime::Dataflow;
 use crate::runtime::Observer;
@@ -251,6 +252,11 @@ impl Job {
             }
             None => None,
         };
+        let base = sink.base().to_owned();
+        if self.pipeline.sink.success_file {
+            let (disk, base) = (Arc::clone(&self.doors.disk), base.clone());
+            self.doors.io.run(move || success::withdraw(&*disk, &base)).await??;
+        }
         let completed = started.restored.as_ref().map(|restored| &restored.completed);
         let mut dataflow =
             Dataflow::new(&self.doors, wiring::dataflow(&self.pipeline), Arc::clone(&self.observer))
@@ -278,7 +284,13 @@ impl Job {
             restored: started.restored.as_ref().map(|restored| (restored.record.epoch, restored.record.kind)),
         };
         (self.observer)(&RunEvent::Running);
-        dataflow.run(tasks[0].clone(), source, input, on_rejected(letters_inputs), start, stop).await
+        let on_rejected = on_rejected(letters_inputs);
+        let outcome = dataflow.run(tasks[0].clone(), source, input, on_rejected, start, stop).await?;
+        if self.pipeline.sink.success_file && outcome == Outcome::Finished {
+            let disk = Arc::clone(&self.doors.disk);
+            self.doors.io.run(move || success::announce(&*disk, &base)).await??;
+        }
+        Ok(outcome)
     }
 
     async fn open_log(&self) -> Result<Arc<CheckpointStore>> {

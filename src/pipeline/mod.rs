@@ -21,6 +21,7 @@ mod model;
 mod problem;
 mod seen;
 pub mod settings;
+mod success;
 mod summary;
 mod tables;
 #[cfg(test)]

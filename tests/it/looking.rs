@@ -303,6 +303,44 @@ fn a_mistake_of_the_first_run_does_not_tie_its_state() {
 }
 
 #[test]
+fn the_success_file_is_there_exactly_while_everything_is() {
+    let site = Site::new(
+        &PIPELINE
+            .replace("follow = true\npoll = \"10ms\"\n", "")
+            .replace("[checkpoint]", "success_file = true\n[checkpoint]"),
+    );
+    let mark = site.table().join("_SUCCESS");
+    site.feed("a.ndjson", lines(0..90));
+    site.run_well(&[]);
+    assert!(mark.exists());
+    site.run_well(&[]);
+    assert!(mark.exists());
+    site.edit_pipeline("format = \"ndjson\"", "format = \"ndjson\"\nfollow = true");
+    let mut running = site.start(&[]);
+    running.await_that("no mark", || !mark.exists());
+    running.signal(Signal::TERM);
+    running.wait(Duration::from_secs(30)).assert_told(143, &[]);
+    assert!(!mark.exists(), "a stop is not the end");
+    site.run_well(&["--drain"]);
+    assert!(mark.exists());
+    site.assert_landed_once(&(0..90).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_not_the_end_of_the_process() {
+    let site = Site::new(PIPELINE);
+    site.feed("a.ndjson", lines(0..10));
+    let mut command = std::process::Command::new("sh");
+    command
+        .arg("-c")
+        .arg("ulimit -f 64; exec \"$0\" run \"$1\"")
+        .arg(support::program())
+        .arg(site.pipeline());
+    let ended = Running::start(command).wait(Duration::from_secs(60));
+    ended.assert_told(1, &["too large"]);
+}
+
+#[test]
 fn captured_fields_are_a_column_of_the_table() {
     let site = Site::new(
         &PIPELINE
@@ -312,7 +350,8 @@ fn captured_fields_are_a_column_of_the_table() {
     site.feed("a.ndjson", "{\"id\":1,\"kind\":2,\"more\":[1,2]}\n{\"id\":2,\"kind\":2}\n");
     site.run_well(&[]);
     site.assert_landed_once(&[1, 2]);
-    let Some(rows) = crate::job::duckdb(&site.table(), "select id, _unknown from '**/*.parquet' order by id") else {
+    let Some(rows) = crate::job::duckdb(&site.table(), "select id, _unknown from '**/*.parquet' order by id")
+    else {
         return;
     };
     assert_eq!(rows[0][1], Value::from("{\"more\":[1,2]}"));

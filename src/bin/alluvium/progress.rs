@@ -32,7 +32,10 @@ impl Live {
     pub(crate) fn new(wanted: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let shown = wanted && io::stderr().is_terminal() && !dumb;
-        let bar = shown.then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8)));
+        let bar = shown.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
+            bar.with_style(style("{spinner} {wide_msg}")).with_message("starting")
+        });
         Self { bar }
     }
 
@@ -122,16 +125,20 @@ impl Progress {
         let sized = self.bounded && total > 0;
         let template =
             if sized { "{spinner} [{bar:20}] {percent:>3}% {wide_msg}" } else { "{spinner} {wide_msg}" };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
-        }
+        bar.set_message(line(status, self.rate));
         if sized {
             bar.set_length(total);
             bar.set_position(read);
         }
-        bar.set_message(line(status, self.rate));
+        bar.set_style(style(template));
         bar.tick();
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are our own; one that could not be read would only look otherwise.
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
+    style.progress_chars("=> ")
 }
 
 fn line(status: &Status, rate: f64) -> String {
@@ -139,11 +146,14 @@ fn line(status: &Status, rate: f64) -> String {
     let mut parts =
         vec![format!("{} rows/s", thousands(rate.round() as u64)), format!("epoch {}", status.epoch)];
     if let Some(table) = status.sinks.iter().find(|sink| sink.task.as_str() == "sink") {
-        parts.push(format!("{} open", count(table.buckets_open, "bucket")));
-        parts.push(format!("{} pending", table.files_pending));
-        parts.push(format!("{} committed", count(table.files_committed, "file")));
-        parts.push(format!("{} safe", count(table.rows_safe, "row")));
-        parts.push(format!("{} visible", thousands(table.rows_visible)));
+        let (safe, visible) = (thousands(table.rows_safe), thousands(table.rows_visible));
+        parts.push(format!("{safe} safe, {visible} visible"));
+        parts.push(format!(
+            "{} open, {} pending, {} committed",
+            count(table.buckets_open, "bucket"),
+            table.files_pending,
+            count(table.files_committed, "file")
+        ));
     }
     if status.dead_letters > 0 {
         parts.push(count(status.dead_letters, "dead letter"));
@@ -176,7 +186,7 @@ mod tests {
         metrics.epoch.set(7);
         assert_eq!(
             line(&metrics.status(), 12_345.4),
-            "12,345 rows/s | epoch 7 | 24 buckets open | 3 pending | 48 files committed | 1,234,567 rows safe | 0 visible"
+            "12,345 rows/s | epoch 7 | 1,234,567 safe, 0 visible | 24 buckets open, 3 pending, 48 files committed"
         );
         metrics.dead_letters.add(1);
         metrics.restarts.add(2);
