@@ -160,6 +160,7 @@ impl FileWriter {
         self.state.drop_list(&ledger::groups_list(&part.record.name));
         self.state.drop_list(&ledger::rows_list(&part.record.name));
         let closed = part.record.close(epoch);
+        self.sums.closed();
         self.state.put(&ledger::part_key(&closed.name), &closed.encode());
         Ok(closed)
     }

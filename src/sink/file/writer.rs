@@ -25,6 +25,7 @@ use crate::error::Result;
 use crate::format::Gather;
 use crate::format::spill;
 use crate::sink::PreCommit;
+use crate::sink::SinkStatus;
 use crate::sink::SinkWriter;
 use crate::sink::file::bucket::BucketKey;
 use crate::sink::file::bucket::Unplaced;
@@ -45,6 +46,7 @@ use crate::sink::file::part::InProgressPart;
 use crate::sink::file::part::Now;
 use crate::sink::file::part::Rows;
 use crate::sink::file::recover::Verdict;
+use crate::sink::file::status::Sums;
 use crate::sink::file::table::Table;
 use crate::state::State;
 use crate::state::is_out_of_room;
@@ -86,6 +88,8 @@ pub struct FileWriter {
     rejected: Vec<Rejected>,
     /// The last barrier was the end of the input.
     pub(super) ended: bool,
+    /// What was taken and what became of it, since the job's first start.
+    pub(super) sums: Sums,
     /// A call failed, or was dropped half-way: nothing is done any more.
     broken: bool,
 }
@@ -157,6 +161,7 @@ impl FileWriter {
         state: State,
         in_progress: Vec<(InProgressPart, Verdict)>,
         definitions: &[Arc<Definition>],
+        sums: Sums,
     ) -> Result<Self> {
         let mut writer = Self {
             descriptors: Descriptors::new(table.settings.descriptors_max),
@@ -179,6 +184,7 @@ impl FileWriter {
             due_not_before: Some(Duration::ZERO),
             rejected: Vec::new(),
             ended: false,
+            sums,
             broken: false,
         };
         for (record, verdict) in in_progress {
@@ -391,6 +397,7 @@ impl FileWriter {
                 return Err(Error::fatal("a batch has fewer positions than rows"));
             };
             let number = self.active_part(&rows.bucket, now)?;
+            self.sums.took(numbers.len());
             let part = self.part(number)?;
             part.record.takes(&batch.split, *first, *last, now);
             let records = match &projected {
@@ -726,14 +733,24 @@ impl SinkWriter for FileWriter {
 
     fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()> {
         for part in done {
+            self.sums.committed(&part);
             self.state.remove(&ledger::part_key(&part.name));
             self.state.push(ledger::LEDGER, &part.encode_ledger())?;
         }
         Ok(())
     }
+
+    fn status(&self) -> SinkStatus {
+        self.sink_status()
+    }
 }
 
 impl FileWriter {
+    /// Buckets whose rows go to a file in progress.
+    pub(super) fn buckets_open(&self) -> u64 {
+        self.active.len() as u64
+    }
+
     /// The earliest moment at which a part may be due, found anew at each barrier.
     pub(super) fn find_due(&mut self, now: Now) {
         let roll = &self.table.settings.roll;
