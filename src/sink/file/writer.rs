@@ -86,8 +86,6 @@ pub struct FileWriter {
     /// No part is due by age or inactivity before this moment of the monotonic clock.
     due_not_before: Option<Duration>,
     rejected: Vec<Rejected>,
-    /// The last barrier was the end of the input.
-    pub(super) ended: bool,
     /// What was taken and what became of it, since the job's first start.
     pub(super) sums: Sums,
     /// A call failed, or was dropped half-way: nothing is done any more.
@@ -183,7 +181,6 @@ impl FileWriter {
             encoded_bytes: 0,
             due_not_before: Some(Duration::ZERO),
             rejected: Vec::new(),
-            ended: false,
             sums,
             broken: false,
         };
@@ -228,8 +225,7 @@ impl FileWriter {
     ///
     /// [`crate::ErrorKind::Retry`] when the folder cannot be listed or a file not be removed.
     pub async fn sweep_orphans(&mut self) -> Result<usize> {
-        let known: std::collections::HashSet<Vec<u8>> =
-            self.state.keys(ledger::PART.as_bytes()).into_iter().collect();
+        let known: std::collections::HashSet<Vec<u8>> = self.state.keys(b"part/").into_iter().collect();
         let table = Arc::clone(&self.table);
         let job = move || {
             let (disk, folder) = (&table.doors.disk, &table.folders.staging);
@@ -268,22 +264,15 @@ impl FileWriter {
     }
 
     /// Removes the empty staging folder and its lock after a clean end of the input, once everything is
-    /// committed, and marks the table if the settings say so. Where something waits nothing happens.
+    /// committed. Where something waits nothing happens.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed, or the mark not be made.
+    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed.
     pub async fn tidy(&mut self) -> Result<()> {
         let table = Arc::clone(&self.table);
         self.staging_made = false;
-        let complete = self.ended && self.state.keys(ledger::PART.as_bytes()).is_empty();
-        let job = move || {
-            if complete && table.settings.success_file {
-                table.folders.mark(SUCCESS_FILE)?;
-            }
-            table.folders.tidy()
-        };
-        self.table.doors.io.run(job).await?
+        self.table.doors.io.run(move || table.folders.tidy()).await?
     }
 
     /// How much is on its way, for metrics.
@@ -787,9 +776,6 @@ pub struct WriterStats {
     /// Row groups that are being encoded.
     pub encoding: u64,
 }
-
-/// What other tools look for in the folder of a table that is complete.
-const SUCCESS_FILE: &str = "_SUCCESS";
 
 /// A dead letter keeps this much of a row.
 const REJECTED_BYTES_MAX: usize = 64 << 10;
