@@ -192,12 +192,14 @@ impl Job {
     async fn attempt(&self, stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
         let store = self.open_log().await?;
         let fingerprint = self.fingerprint();
-        self.judge_fingerprint(&store, fingerprint)?;
         let mut tasks = vec![TaskId::new(SOURCE), TaskId::new(SINK)];
         if self.pipeline.on_error.dead_letters.is_some() {
             tasks.push(TaskId::new(DEAD_LETTERS));
         }
         let job = self.job_start(tasks.clone());
+        // Another source or sink is another job, whatever stop was made.
+        store.admit(&job)?;
+        self.judge_fingerprint(&store, fingerprint)?;
         let started = {
             let store = Arc::clone(&store);
             self.doors.io.run(move || store.start(job)).await??
