@@ -40,13 +40,14 @@ use crate::sink::file::bucket::BucketAssigner;
 use crate::sink::file::bucket::BucketTemplate;
 use crate::sink::file::bucket::NoBuckets;
 use crate::source::FileSettings;
+use crate::source::Sample;
 use crate::source::sample;
 use crate::state::State;
 
 /// Where the source's state holds the schema that was inferred.
-const INFERRED: &[u8] = b"inferred-schema";
+pub(super) const INFERRED: &[u8] = b"inferred-schema";
 /// Lines of the input that a guess is made from.
-const SAMPLE_LINES: usize = 10_000;
+pub(super) const SAMPLE_LINES: usize = 10_000;
 
 /// The schema of the records: declared, or inferred once and then fixed in the state.
 ///
@@ -58,10 +59,7 @@ pub(super) async fn schema(pipeline: &Pipeline, state: &mut State, doors: &Doors
         return Ok(Arc::clone(schema));
     }
     if let Some(fixed) = state.get(INFERRED)? {
-        let lines: Vec<(String, String)> = serde_json::from_slice(&fixed).map_err(|error| {
-            Error::damage("the inferred schema in the state cannot be read").with_source(error)
-        })?;
-        return Ok(parse_schema(lines)?);
+        return fixed_schema(&fixed);
     }
     let inferred = infer(pipeline, doors).await?;
     let lines: Vec<(String, String)> =
@@ -73,17 +71,34 @@ pub(super) async fn schema(pipeline: &Pipeline, state: &mut State, doors: &Doors
     Ok(inferred)
 }
 
+/// The schema that an earlier run has inferred and kept as `value`.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Damage`] when it is none.
+pub(super) fn fixed_schema(value: &[u8]) -> Result<SchemaRef> {
+    let lines: Vec<(String, String)> = serde_json::from_slice(value).map_err(|error| {
+        Error::damage("the inferred schema in the state cannot be read").with_source(error)
+    })?;
+    Ok(parse_schema(lines)?)
+}
+
 /// Infers the schema from the first records of the input.
+async fn infer(pipeline: &Pipeline, doors: &Doors) -> Result<SchemaRef> {
+    infer_from(pipeline, &sample(&source(pipeline)?, doors, SAMPLE_LINES).await?)
+}
+
+/// Infers the schema from `samples`.
 ///
 /// # Errors
 ///
 /// As [`schema`].
-pub(super) async fn infer(pipeline: &Pipeline, doors: &Doors) -> Result<SchemaRef> {
+pub(super) fn infer_from(pipeline: &Pipeline, samples: &[Sample]) -> Result<SchemaRef> {
     let mut inference = match pipeline.source.format {
         model::InputFormat::Ndjson => Inference::ndjson(),
         model::InputFormat::Csv => Inference::csv(),
     };
-    for part in sample(&source(pipeline)?, doors, SAMPLE_LINES).await? {
+    for part in samples {
         if inference.wants_more() {
             inference.add(&part.bytes, !part.is_cut).map_err(|error| {
                 Error::from(error).context(format!("{}: the schema cannot be inferred", part.split))
@@ -127,8 +142,8 @@ pub(super) fn table(
     pipeline: &Pipeline,
     schema: &SchemaRef,
     identity: Identity,
-    doors: &Doors,
     accept_loss: bool,
+    doors: &Doors,
 ) -> Result<FileSink> {
     let to = &pipeline.sink;
     let roll = RollingPolicy {
@@ -191,8 +206,8 @@ pub(super) fn dead_letters(
     pipeline: &Pipeline,
     folder: &std::path::Path,
     identity: Identity,
-    doors: &Doors,
     accept_loss: bool,
+    doors: &Doors,
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
     let settings = FileSinkSettings {

@@ -7,6 +7,7 @@ mod crash_sweep;
 mod job;
 mod kill;
 mod log_bytes;
+mod looking;
 mod one_file;
 mod quickstart;
 mod readers;

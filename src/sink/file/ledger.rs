@@ -88,6 +88,12 @@ pub fn losses(state: &impl SinkState) -> impl Iterator<Item = Result<ClosedPart>
     closed(state, LOSSES)
 }
 
+/// As [`ledger`], without the first `from` files.
+pub fn ledger_from(state: &impl SinkState, from: u64) -> impl Iterator<Item = Result<ClosedPart>> {
+    let indices = state.list(LEDGER).skip_while(move |index| *index < from);
+    indices.map(move |index| ClosedPart::decode_ledger(&state.item(LEDGER, index)?))
+}
+
 fn closed(state: &impl SinkState, list: &'static [u8]) -> impl Iterator<Item = Result<ClosedPart>> {
     state.list(list).map(move |index| ClosedPart::decode_ledger(&state.item(list, index)?))
 }

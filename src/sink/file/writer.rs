@@ -4,7 +4,8 @@
 //!
 //! Rows of a bucket wait, first those spilled to the log, then those in memory, until they are a chunk
 //! (a row group). It is encoded on a computing thread, at most one for each bucket, while more rows are
-//! gathered; what comes back is appended at the recorded length.
+//! gathered and barriers pass; what comes back is appended at the recorded length. Until then a barrier
+//! spills those of its rows that only memory holds.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use crate::error::Result;
 use crate::format::Gather;
 use crate::format::spill;
 use crate::sink::PreCommit;
+use crate::sink::SinkStatus;
 use crate::sink::SinkWriter;
 use crate::sink::file::bucket::BucketKey;
 use crate::sink::file::bucket::Unplaced;
@@ -44,6 +46,7 @@ use crate::sink::file::part::InProgressPart;
 use crate::sink::file::part::Now;
 use crate::sink::file::part::Rows;
 use crate::sink::file::recover::Verdict;
+use crate::sink::file::status::Sums;
 use crate::sink::file::table::Table;
 use crate::state::State;
 use crate::state::is_out_of_room;
@@ -83,6 +86,8 @@ pub struct FileWriter {
     /// No part is due by age or inactivity before this moment of the monotonic clock.
     due_not_before: Option<Duration>,
     rejected: Vec<Rejected>,
+    /// What was taken and what became of it, since the job's first start.
+    pub(super) sums: Sums,
     /// A call failed, or was dropped half-way: nothing is done any more.
     broken: bool,
 }
@@ -104,10 +109,15 @@ pub(super) struct Part {
 }
 
 /// What a chunk took.
+#[derive(Default)]
 pub(super) struct Encoding {
     /// Spilled rows, all below this item of the list.
     pub(super) spilled: Rows,
     pub(super) items_end: u64,
+    /// Rows from memory that were not spilled: what a barrier that comes meanwhile spills, rather than
+    /// wait for the encoder.
+    pub(super) unspilled: Vec<RecordBatch>,
+    pub(super) unspilled_rows: Rows,
     /// Memory of rows and of what they were spilled from.
     pub(super) buffered_bytes: u64,
     /// It ends the file.
@@ -118,6 +128,12 @@ impl Part {
     /// Rows in memory that no chunk has.
     pub(super) fn buffered(&self) -> Rows {
         Rows { rows: self.buffer.rows() as u64, bytes: self.buffer.memory_bytes() as u64 }
+    }
+
+    /// Rows that are neither in the file nor in the state.
+    pub(super) fn unspilled(&self) -> Rows {
+        let taken = self.encoding.as_ref().map_or(Rows::default(), |encoding| encoding.unspilled_rows);
+        self.buffered() + taken
     }
 
     /// Rows that no chunk has, and their memory when they were taken.
@@ -143,6 +159,7 @@ impl FileWriter {
         state: State,
         in_progress: Vec<(InProgressPart, Verdict)>,
         definitions: &[Arc<Definition>],
+        sums: Sums,
     ) -> Result<Self> {
         let mut writer = Self {
             descriptors: Descriptors::new(table.settings.descriptors_max),
@@ -164,6 +181,7 @@ impl FileWriter {
             encoded_bytes: 0,
             due_not_before: Some(Duration::ZERO),
             rejected: Vec::new(),
+            sums,
             broken: false,
         };
         for (record, verdict) in in_progress {
@@ -368,6 +386,7 @@ impl FileWriter {
                 return Err(Error::fatal("a batch has fewer positions than rows"));
             };
             let number = self.active_part(&rows.bucket, now)?;
+            self.sums.took(numbers.len());
             let part = self.part(number)?;
             part.record.takes(&batch.split, *first, *last, now);
             let records = match &projected {
@@ -445,16 +464,18 @@ impl FileWriter {
             reader,
             buffered: Vec::new(),
         };
-        let bytes = part.buffered().bytes;
+        let rows = part.buffered();
         let chunk = Chunk { buffered: part.buffer.take_all()?, ..chunk };
         part.encoding = Some(Encoding {
             spilled: part.record.spilled,
             items_end: items.end,
-            buffered_bytes: bytes,
+            unspilled: chunk.buffered.clone(),
+            unspilled_rows: rows,
+            buffered_bytes: rows.bytes,
             ending: false,
         });
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
-        self.encoding_bytes += bytes;
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes);
+        self.encoding_bytes += rows.bytes;
         let encoded = cpu.run(move || chunk.encode());
         self.encoders.push(async move { (number, encoded.await.flatten()) }.boxed());
         Ok(())
@@ -466,10 +487,20 @@ impl FileWriter {
         self.land(number, encoded?).await
     }
 
-    /// Waits for all encoders.
-    pub(super) async fn finish_all(&mut self) -> Result<()> {
-        while !self.encoders.is_empty() {
-            self.finish_one().await?;
+    /// Appends what encoders have made so far.
+    pub(super) async fn finish_ready(&mut self) -> Result<()> {
+        while let Some((number, encoded)) = self.encoders.next().now_or_never().flatten() {
+            self.land(number, encoded?).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the encoders of `parts`.
+    pub(super) async fn finish_parts(&mut self, parts: impl Iterator<Item = u64>) -> Result<()> {
+        for number in parts {
+            while self.part(number)?.encoding.is_some() {
+                self.finish_one().await?;
+            }
         }
         Ok(())
     }
@@ -488,7 +519,7 @@ impl FileWriter {
             self.closing.push(durable::close(&self.table, file));
         }
         let part = self.part(number)?;
-        let raw_bytes = encoding.buffered_bytes + encoding.spilled.bytes;
+        let raw_bytes = encoding.unspilled_rows.bytes + encoding.spilled.bytes;
         part.grown = true;
         part.record.appended(len, &crc, rows, meta.is_some());
         part.record.spilled.rows -= encoding.spilled.rows;
@@ -580,9 +611,7 @@ impl FileWriter {
     /// Spills rows, or waits for encoders, until memory is below its limit.
     async fn keep_memory(&mut self) -> Result<()> {
         let limit = self.table.settings.memory_bytes;
-        while let Some(encoded) = self.encoders.next().now_or_never().flatten() {
-            self.land(encoded.0, encoded.1?).await?;
-        }
+        self.finish_ready().await?;
         if self.buffered_bytes + self.encoding_bytes <= limit {
             return Ok(());
         }
@@ -605,33 +634,47 @@ impl FileWriter {
         self.spill(chosen).await
     }
 
-    /// Moves the buffered rows of `parts` to the log.
+    /// Moves the rows of `parts` that only memory holds to the log, those in encoders first: in the list
+    /// rows stand in the order in which they came.
     pub(super) async fn spill(&mut self, parts: Vec<u64>) -> Result<()> {
         let mut spilled = Vec::with_capacity(parts.len());
         for number in parts {
             let cpu = self.table.doors.cpu.clone();
             let part = self.part(number)?;
-            let (rows, batches) = (part.buffered(), part.buffer.take_all()?);
-            if rows.rows > 0 {
-                let encode = move || {
+            let encode = |batches: Vec<RecordBatch>| {
+                cpu.run(move || {
                     let pieces = batches.iter().flat_map(spill_pieces);
                     pieces.map(|piece| spill::encode(&piece)).collect::<Result<Vec<_>>>()
-                };
-                let encoded = cpu.run(encode);
-                spilled.push((number, rows, encoded));
+                })
+            };
+            if let Some(encoding) = &mut part.encoding {
+                let rows = std::mem::take(&mut encoding.unspilled_rows);
+                if rows.rows > 0 {
+                    spilled.push((number, rows, true, encode(std::mem::take(&mut encoding.unspilled))));
+                }
+            }
+            let rows = part.buffered();
+            if rows.rows > 0 {
+                spilled.push((number, rows, false, encode(part.buffer.take_all()?)));
             }
         }
-        for (number, rows, items) in spilled {
+        for (number, rows, in_encoder, items) in spilled {
             let items = items.await??;
-            let part = self.part(number)?;
-            part.record.spilled.rows += rows.rows;
-            part.record.spilled.bytes += rows.bytes;
-            part.record.changed = true;
-            let list = ledger::rows_list(&part.record.name);
+            let list = ledger::rows_list(&self.part(number)?.record.name);
             for item in items {
                 self.push_item(&list, &item).await?;
             }
-            self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes);
+            let items_end = self.state.list(&list).end;
+            let part = self.part(number)?;
+            part.record.spilled = part.record.spilled + rows;
+            part.record.changed = true;
+            match &mut part.encoding {
+                Some(encoding) if in_encoder => {
+                    encoding.spilled = encoding.spilled + rows;
+                    encoding.items_end = items_end;
+                }
+                _ => self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes),
+            }
         }
         Ok(())
     }
@@ -672,28 +715,38 @@ impl SinkWriter for FileWriter {
             _ => self
                 .parts
                 .values()
-                .filter_map(|part| roll.due_in(&part.record.facts(part.buffered(), 0, now)))
+                .filter_map(|part| roll.due_in(&part.record.facts(part.unspilled(), 0, now)))
                 .min(),
         }
     }
 
     fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()> {
         for part in done {
+            self.sums.committed(&part);
             self.state.remove(&ledger::part_key(&part.name));
             self.state.push(ledger::LEDGER, &part.encode_ledger())?;
         }
         Ok(())
     }
+
+    fn status(&self) -> SinkStatus {
+        self.sink_status()
+    }
 }
 
 impl FileWriter {
+    /// Buckets whose rows go to a file in progress.
+    pub(super) fn buckets_open(&self) -> u64 {
+        self.active.len() as u64
+    }
+
     /// The earliest moment at which a part may be due, found anew at each barrier.
     pub(super) fn find_due(&mut self, now: Now) {
         let roll = &self.table.settings.roll;
         let first = self
             .parts
             .values()
-            .filter_map(|part| roll.due_in(&part.record.facts(part.buffered(), 0, now)))
+            .filter_map(|part| roll.due_in(&part.record.facts(part.unspilled(), 0, now)))
             .min();
         self.due_not_before = first.map(|first| now.monotonic() + first);
     }

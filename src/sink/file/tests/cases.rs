@@ -1,6 +1,7 @@
 //! Claims about whole, undisturbed lives of files.
 
 use super::*;
+use crate::pool::Pool;
 use crate::testing::CrashModel;
 
 fn two(id: u64) -> String {
@@ -101,6 +102,37 @@ async fn a_stop_keeps_files_in_progress_and_spills_what_waits() {
     assert_eq!(run.position, 50);
     assert_eq!(run.checkpoint(&mut kept, BarrierKind::End).await.unwrap(), 8);
     assert_eq!(all_landed(&disk), (0..50).collect());
+}
+
+#[tokio::test]
+async fn a_barrier_does_not_wait_for_encoders_and_their_rows_are_safe() {
+    // With real threads and one async thread an encoder cannot be done before the first wait.
+    let disk = disk();
+    let doors = Doors { cpu: Pool::threads(1), ..doors(&disk) };
+    for restart in [false, true] {
+        let mut kept = Kept::default();
+        let table = FileSinkSettings { path: format!("/out/t{restart}").into(), ..settings() };
+        let mut run = kept.start(&table, &no_buckets(), &doors).await.unwrap();
+        run.write(20, two).await.unwrap();
+        assert_eq!(run.writer.stats().encoding, 1);
+        let (snapshot, _) = run.pre_commit(BarrierKind::Checkpoint).await.unwrap();
+        let stats = run.writer.stats();
+        assert_eq!((stats.buffered_rows, stats.spilled_rows), (0, 20), "16 of them are in the encoder");
+        run.complete(&mut kept, snapshot);
+        if restart {
+            drop(run);
+            doors.cpu.join().await;
+            run = kept.start(&table, &no_buckets(), &doors).await.unwrap();
+        }
+        run.write(20, two).await.unwrap();
+        run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
+        assert_eq!(run.checkpoint(&mut kept, BarrierKind::End).await.unwrap(), 1);
+        let part =
+            ledger(&run.writer.state).chain(run.carried.iter().cloned().map(Ok)).next().unwrap().unwrap();
+        let path = Path::new(&table.path).join(part.name.to_string());
+        let ids = ids_of(disk.read_file(&path).unwrap(), &path);
+        assert_eq!(ids, (0..40).collect::<Vec<_>>(), "each once, in their order");
+    }
 }
 
 #[tokio::test(start_paused = true)]
