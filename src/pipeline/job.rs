@@ -287,7 +287,13 @@ impl Job {
         };
         (self.observer)(&RunEvent::Running);
         let on_rejected = on_rejected(letters_inputs);
-        let outcome = dataflow.run(tasks[0].clone(), source, input, on_rejected, start, stop).await?;
+        let asked = stop.clone();
+        let mut outcome = dataflow.run(tasks[0].clone(), source, input, on_rejected, start, stop).await?;
+        // Where nothing came since the end of an earlier run, its last checkpoint is still the newest. But
+        // an input that is followed has no end, unless it is drained.
+        if self.pipeline.source.follow && *asked.borrow() == StopRequest::Stop {
+            outcome = Outcome::Stopped;
+        }
         if self.pipeline.sink.success_file && outcome == Outcome::Finished {
             let disk = Arc::clone(&self.doors.disk);
             self.doors.io.run(move || success::announce(&*disk, &base)).await??;

@@ -322,7 +322,9 @@ fn the_success_file_is_there_exactly_while_everything_is() {
     running.wait(Duration::from_secs(30)).assert_told(143, &[]);
     assert!(!mark.exists(), "a stop is not the end");
     site.run_well(&["--drain"]);
-    assert!(mark.exists());
+    site.assert_verified();
+    // It is no Parquet file, and the reader of these tests takes all there is.
+    fs::remove_file(mark).unwrap();
     site.assert_landed_once(&(0..90).collect::<Vec<_>>());
 }
 

@@ -140,6 +140,56 @@ fn a_loss_that_is_accepted_is_on_record_and_the_job_goes_on_without_it() {
     assert!(run(false).is_ok(), "it is asked about once");
 }
 
+/// The steps of docs/recovery.md, "Going back to a backup of the state".
+#[test]
+fn an_older_state_goes_on_after_the_steps_that_the_docs_tell() {
+    let disk = lived(&[Turn::Feed(9), Turn::Feed(14), Turn::Restart]);
+    let state = |disk: &CrashDisk| -> Vec<PathBuf> {
+        disk.list_all().into_iter().filter(|path| path.starts_with("/jobs/state")).collect()
+    };
+    let backup: Vec<_> =
+        state(&disk).into_iter().map(|path| (path.clone(), disk.read_file(path).unwrap())).collect();
+    simulate(live(&disk, &[Turn::Feed(40), Turn::Drain]));
+    let disk = disk.after_crash(CrashModel::ProcessOnly, 0);
+    for path in state(&disk) {
+        disk.remove_file(&path).unwrap();
+    }
+    for (path, bytes) in backup {
+        disk.write_file(path, bytes).unwrap();
+    }
+
+    let run = simulate(async {
+        let (_stop, stopping) = watch::channel(StopRequest::Drain);
+        Job::new(pipeline(), sim_doors(&disk, 8)).run(stopping).await
+    });
+    let error = run.unwrap_err();
+    assert_eq!(error.kind(), crate::error::ErrorKind::Damage, "{error}");
+    let (mut away, mut back) = (0, 0);
+    for finding in verified(&disk, VerifySettings::default()).findings {
+        match finding.wrong {
+            Wrong::Unknown => {
+                disk.remove_file(&finding.path).unwrap();
+                away += 1;
+            }
+            Wrong::Misplaced { belongs: Some(belongs) } => {
+                disk.make_dirs(belongs.parent().unwrap()).unwrap();
+                disk.rename(&finding.path, &belongs).unwrap();
+                back += 1;
+            }
+            // The same file, missed where it was moved from.
+            Wrong::Damaged(Damage::Missing | Damage::Foreign) => {}
+            other => panic!("{:?}: {other}", finding.path),
+        }
+    }
+    assert!(away > 0 && back > 0, "{away} {back}");
+    assert_eq!(wrong(&disk), [""; 0]);
+    simulate(live(&disk, &[Turn::Feed(40), Turn::Drain]));
+    let disk = disk.after_crash(CrashModel::ProcessOnly, 0);
+    let verified = verified(&disk, VerifySettings::default());
+    assert!(verified.is_clean(), "{:#?}", verified.findings);
+    assert_eq!(verified.committed.rows, 40);
+}
+
 #[test]
 fn a_file_in_progress_that_lost_acknowledged_bytes_is_found() {
     let disk = lived(&[Turn::Feed(9), Turn::Feed(14)]);
