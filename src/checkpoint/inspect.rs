@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::checkpoint::history::Checkpoint;
 use crate::checkpoint::history::History;
 use crate::checkpoint::record::StartRecord;
+use crate::checkpoint::store::JobStart;
+use crate::checkpoint::store::admit;
 use crate::error::Error;
 use crate::error::Result;
 use crate::state::JournalReader;
@@ -58,6 +60,15 @@ impl Inspection {
     /// The newest completed checkpoint.
     pub fn newest(&self) -> Option<&Checkpoint> {
         self.history.newest()
+    }
+
+    /// Whether [`crate::checkpoint::CheckpointStore::start`] would take `job`.
+    ///
+    /// # Errors
+    ///
+    /// Those that it would refuse the job with.
+    pub fn admit(&self, job: &JobStart) -> Result<()> {
+        admit(job, self.newest_start(), self.newest())
     }
 
     /// The states of all tasks at a checkpoint, by name.

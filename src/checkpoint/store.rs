@@ -232,6 +232,21 @@ impl CheckpointStore {
         self.lock().history.checkpoints.values().cloned().collect()
     }
 
+    /// The position behind the last entry of the log.
+    pub fn log_end(&self) -> Lsn {
+        self.journal.end()
+    }
+
+    /// Whether the log is this job's: what [`CheckpointStore::start`] asks first.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Usage`] when source or sink are others than before, or a task with state is missing.
+    pub fn admit(&self, job: &JobStart) -> Result<()> {
+        let inner = self.lock();
+        admit(job, inner.history.newest_start(), inner.history.newest())
+    }
+
     /// Starts the job from its newest checkpoint: fences former starts, makes void what they left above
     /// it, and restores the states (K4). The caller holds the lock of the state directory and has joined
     /// what the former attempt left running (P10).
@@ -377,9 +392,10 @@ impl CheckpointStore {
     }
 }
 
-/// Refuses a job that is not the one whose state this is.
-fn admit(job: &JobStart, known: Option<&StartRecord>, newest: Option<&Checkpoint>) -> Result<()> {
-    let Some(known) = known else { return Ok(()) };
+/// Refuses a job that is not the one whose state this is. Before the first checkpoint there is no state:
+/// a source or sink that was mistaken at first may be mended.
+pub(super) fn admit(job: &JobStart, known: Option<&StartRecord>, newest: Option<&Checkpoint>) -> Result<()> {
+    let (Some(known), Some(newest)) = (known, newest) else { return Ok(()) };
     for (what, is, was) in [("source", &job.source, &known.source), ("sink", &job.sink, &known.sink)] {
         if is != was {
             return Err(Error::usage(format!(
@@ -388,7 +404,6 @@ fn admit(job: &JobStart, known: Option<&StartRecord>, newest: Option<&Checkpoint
             )));
         }
     }
-    let Some(newest) = newest else { return Ok(()) };
     for task in newest.record.tasks.keys() {
         if !job.tasks.contains(task) && !job.abandoned.contains(task) {
             return Err(Error::usage(format!(

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::checkpoint::Checkpoint;
 use crate::checkpoint::CheckpointSettings;
 use crate::checkpoint::CheckpointStore;
 use crate::checkpoint::Compatibility;
@@ -33,6 +34,7 @@ use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::pipeline::model::Pipeline;
 use crate::pipeline::settings::BadRecord;
+use crate::pipeline::success;
 use crate::pipeline::wiring;
 use crate::runtime::Dataflow;
 use crate::runtime::Observer;
@@ -53,6 +55,7 @@ use crate::storage::DiskLock;
 use crate::storage::make_folders;
 use crate::stream::Lineage;
 use crate::stream::TaskId;
+use crate::telemetry::Metrics;
 use crate::wal::Wal;
 use crate::wal::WalSettings;
 
@@ -72,17 +75,21 @@ pub struct Job {
     pipeline: Arc<Pipeline>,
     doors: Doors,
     observer: Observer,
+    metrics: Arc<Metrics>,
     log: WalSettings,
+    accept_loss: bool,
 }
 
 impl Job {
     /// A job that runs `pipeline` in the world behind `doors`. Nothing is touched yet.
     pub fn new(pipeline: Pipeline, doors: Doors) -> Self {
         Self {
+            metrics: Arc::new(Metrics::new(pipeline.name.as_str(), Arc::clone(&doors.clock))),
             pipeline: Arc::new(pipeline),
             doors,
             observer: Arc::new(|_: &RunEvent| {}),
             log: WalSettings::default(),
+            accept_loss: false,
         }
     }
 
@@ -98,6 +105,19 @@ impl Job {
     pub fn with_log(mut self, log: WalSettings) -> Self {
         self.log = log;
         self
+    }
+
+    /// Goes on when a closed file is gone that no commit was seen of: its rows are given up, and the loss is
+    /// put on record (C4). A start without a loss is as any other.
+    #[must_use]
+    pub fn accepting_losses(mut self, accept: bool) -> Self {
+        self.accept_loss = accept;
+        self
+    }
+
+    /// The numbers of the job, which go on over restarts within the process.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// The pipeline.
@@ -138,6 +158,7 @@ impl Job {
                 %error, restarts = restarts.total(), delay_ms = delay.as_millis(),
                 "the job failed and starts again from its last completed checkpoint"
             );
+            self.metrics.restarts.add(1);
             (self.observer)(&RunEvent::Restarting { after: delay, reason: error.to_string() });
             tokio::select! {
                 biased;
@@ -181,13 +202,12 @@ impl Job {
     /// One start of the dataflow and its run.
     async fn attempt(&self, stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
         let store = self.open_log().await?;
-        let fingerprint = self.fingerprint();
-        self.judge_fingerprint(&store, fingerprint)?;
-        let mut tasks = vec![TaskId::new(SOURCE), TaskId::new(SINK)];
-        if self.pipeline.on_error.dead_letters.is_some() {
-            tasks.push(TaskId::new(DEAD_LETTERS));
-        }
-        let job = self.job_start(tasks.clone());
+        let fingerprint = fingerprint(&self.pipeline);
+        let job = job_start(&self.pipeline, &self.doors);
+        let tasks = job.tasks.clone();
+        // Another source or sink is another job, whatever stop was made.
+        store.admit(&job)?;
+        judge_fingerprint(&self.pipeline, store.latest().as_ref())?;
         let started = {
             let store = Arc::clone(&store);
             self.doors.io.run(move || store.start(job)).await??
@@ -198,6 +218,7 @@ impl Job {
             restored = started.restored.as_ref().map_or(0, |restored| restored.completed.epoch().0),
             "started"
         );
+        self.metrics.incarnation.set(started.incarnation.0);
         (self.observer)(&RunEvent::Started {
             incarnation: started.incarnation,
             restored: started.restored.as_ref().map(|restored| restored.completed.epoch()),
@@ -208,15 +229,16 @@ impl Job {
         let letters_state = tasks.get(2).map(|task| states.take(task)).transpose()?;
 
         let schema = wiring::schema(&self.pipeline, &mut source_state, &self.doors).await?;
-        let bound = self.pipeline.bind(&schema)?;
         let format = wiring::input_format(&self.pipeline, &schema)?;
+        let bound = self.pipeline.bind(&format.schema())?;
         let identity =
             |writer| Identity { lineage: started.lineage, incarnation: started.incarnation, writer };
-        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors)?;
+        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), self.accept_loss, &self.doors)?;
         let letters = match (letters_state, &self.pipeline.on_error.dead_letters) {
-            (Some(state), Some(folder)) => {
-                Some((wiring::dead_letters(&self.pipeline, folder, identity(1), &self.doors)?, state))
-            }
+            (Some(state), Some(folder)) => Some((
+                wiring::dead_letters(&self.pipeline, folder, identity(1), self.accept_loss, &self.doors)?,
+                state,
+            )),
             _ => None,
         };
         let settings = wiring::source(&self.pipeline)?;
@@ -232,9 +254,15 @@ impl Job {
             }
             None => None,
         };
+        let base = sink.base().to_owned();
+        if self.pipeline.sink.success_file {
+            let (disk, base) = (Arc::clone(&self.doors.disk), base.clone());
+            self.doors.io.run(move || success::withdraw(&*disk, &base)).await??;
+        }
         let completed = started.restored.as_ref().map(|restored| &restored.completed);
         let mut dataflow =
-            Dataflow::new(&self.doors, wiring::dataflow(&self.pipeline), Arc::clone(&self.observer));
+            Dataflow::new(&self.doors, wiring::dataflow(&self.pipeline), Arc::clone(&self.observer))
+                .with_metrics(Arc::clone(&self.metrics));
         let (letters_inputs, mut rejected) = match letters {
             Some((sink, plan, state)) => {
                 let mut inputs =
@@ -258,7 +286,19 @@ impl Job {
             restored: started.restored.as_ref().map(|restored| (restored.record.epoch, restored.record.kind)),
         };
         (self.observer)(&RunEvent::Running);
-        dataflow.run(tasks[0].clone(), source, input, on_rejected(letters_inputs), start, stop).await
+        let on_rejected = on_rejected(letters_inputs);
+        let asked = stop.clone();
+        let mut outcome = dataflow.run(tasks[0].clone(), source, input, on_rejected, start, stop).await?;
+        // Where nothing came since the end of an earlier run, its last checkpoint is still the newest. But
+        // an input that is followed has no end, unless it is drained.
+        if self.pipeline.source.follow && *asked.borrow() == StopRequest::Stop {
+            outcome = Outcome::Stopped;
+        }
+        if self.pipeline.sink.success_file && outcome == Outcome::Finished {
+            let disk = Arc::clone(&self.doors.disk);
+            self.doors.io.run(move || success::announce(&*disk, &base)).await??;
+        }
+        Ok(outcome)
     }
 
     async fn open_log(&self) -> Result<Arc<CheckpointStore>> {
@@ -279,44 +319,6 @@ impl Job {
         Ok(Arc::new(opened.await??))
     }
 
-    /// Refuses to go on from a checkpoint that another definition of the job made, unless a clean stop
-    /// made it (D17). Files that were begun with another schema or format are rolled by the sink (D15).
-    fn judge_fingerprint(&self, store: &CheckpointStore, now: Fingerprint) -> Result<()> {
-        let Some(newest) = store.latest() else { return Ok(()) };
-        let record = &newest.record;
-        match decide_fingerprint(record.kind, record.fingerprint == now) {
-            Compatibility::Go | Compatibility::RollOpenFiles => Ok(()),
-            Compatibility::Refuse => Err(Error::usage(format!(
-                "{}: source, schema, transforms or buckets are not those of checkpoint {}, which was not made by a \
-                 clean stop. Nothing was changed. Run the job once more with its former pipeline file, stop it \
-                 (SIGTERM) or drain it (--drain), and then change it",
-                self.pipeline.shown.display(),
-                record.epoch,
-            ))),
-        }
-    }
-
-    fn job_start(&self, tasks: Vec<TaskId>) -> JobStart {
-        let pipeline = &self.pipeline;
-        let mut lineage = [0; 4];
-        self.doors.random.fill(&mut lineage);
-        JobStart {
-            lineage_if_new: Lineage(u32::from_le_bytes(lineage)),
-            job: pipeline.name.clone(),
-            source: format!("file {}", pipeline.source.base.join(&pipeline.source.path).display()),
-            sink: format!("file {}", pipeline.sink.path.display()),
-            tasks,
-            abandoned: Vec::new(),
-            at: self.doors.clock.now(),
-        }
-    }
-
-    fn fingerprint(&self) -> Fingerprint {
-        let wide = self.pipeline.fingerprint().0;
-        // Both halves of a hash are hashes.
-        Fingerprint((wide ^ (wide >> 64)) as u64)
-    }
-
     fn restart_policy(&self) -> RestartPolicy {
         wiring::restart_policy(&self.pipeline.restart)
     }
@@ -326,6 +328,48 @@ impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job").field("pipeline", &self.pipeline.name).finish_non_exhaustive()
     }
+}
+
+/// Refuses to go on from a checkpoint that another definition of the job made, unless a clean stop made it
+/// (D17). Files that were begun with another schema or format are rolled by the sink (D15).
+pub(super) fn judge_fingerprint(pipeline: &Pipeline, newest: Option<&Checkpoint>) -> Result<()> {
+    let Some(newest) = newest else { return Ok(()) };
+    let record = &newest.record;
+    match decide_fingerprint(record.kind, record.fingerprint == fingerprint(pipeline)) {
+        Compatibility::Go | Compatibility::RollOpenFiles => Ok(()),
+        Compatibility::Refuse => Err(Error::usage(format!(
+            "{}: source, schema, transforms or buckets are not those of checkpoint {}, which was not made by a \
+             clean stop. Nothing was changed. Run the job once more with its former pipeline file, stop it \
+             (SIGTERM) or drain it (--drain), and then change it",
+            pipeline.shown.display(),
+            record.epoch,
+        ))),
+    }
+}
+
+/// What `pipeline` says of itself at a start.
+pub(super) fn job_start(pipeline: &Pipeline, doors: &Doors) -> JobStart {
+    let mut lineage = [0; 4];
+    doors.random.fill(&mut lineage);
+    let mut tasks = vec![TaskId::new(SOURCE), TaskId::new(SINK)];
+    if pipeline.on_error.dead_letters.is_some() {
+        tasks.push(TaskId::new(DEAD_LETTERS));
+    }
+    JobStart {
+        lineage_if_new: Lineage(u32::from_le_bytes(lineage)),
+        job: pipeline.name.clone(),
+        source: format!("file {}", pipeline.source.base.join(&pipeline.source.path).display()),
+        sink: format!("file {}", pipeline.sink.path.display()),
+        tasks,
+        abandoned: Vec::new(),
+        at: doors.clock.now(),
+    }
+}
+
+fn fingerprint(pipeline: &Pipeline) -> Fingerprint {
+    let wide = pipeline.fingerprint().0;
+    // Both halves of a hash are hashes.
+    Fingerprint((wide ^ (wide >> 64)) as u64)
 }
 
 /// Recovers a sink, commits again what its checkpoint lists, deletes what no record names, and adds it.

@@ -7,6 +7,7 @@
 //!
 //! The reference of all keys is `docs/pipeline.md`.
 
+mod check;
 mod document;
 mod environment;
 mod file;
@@ -20,6 +21,8 @@ mod model;
 mod problem;
 mod seen;
 pub mod settings;
+mod success;
+mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -28,6 +31,10 @@ mod validate;
 mod verify;
 mod wiring;
 
+pub use check::Checkup;
+pub use check::SampleCheck;
+pub use check::StateCheck;
+pub use check::check;
 pub use environment::Environment;
 pub use environment::NotText;
 pub use environment::ProcessEnvironment;
@@ -68,6 +75,10 @@ pub use settings::BadRecord;
 pub use settings::Mode;
 pub use settings::SinkFormat;
 pub use settings::UnknownField;
+pub use summary::Landed;
+pub use summary::Standing;
+pub use summary::Summary;
+pub use summary::Waiting;
 pub use units::ByteSize;
 pub use units::TimeSpan;
 pub use verify::Finding;

@@ -203,8 +203,8 @@ impl Verified {
             for (path, name) in &there.files {
                 match known.record(name) {
                     Some((of, record)) => {
-                        let belongs = of.target(name, record);
-                        if belongs.as_ref() != Some(path) {
+                        if of.target(name, record).as_ref() != Some(path) {
+                            let belongs = of.place(name, record);
                             told.findings.push(Finding::of(path.clone(), Wrong::Misplaced { belongs }));
                         }
                     }

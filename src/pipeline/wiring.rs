@@ -40,13 +40,14 @@ use crate::sink::file::bucket::BucketAssigner;
 use crate::sink::file::bucket::BucketTemplate;
 use crate::sink::file::bucket::NoBuckets;
 use crate::source::FileSettings;
+use crate::source::Sample;
 use crate::source::sample;
 use crate::state::State;
 
 /// Where the source's state holds the schema that was inferred.
-const INFERRED: &[u8] = b"inferred-schema";
+pub(super) const INFERRED: &[u8] = b"inferred-schema";
 /// Lines of the input that a guess is made from.
-const SAMPLE_LINES: usize = 10_000;
+pub(super) const SAMPLE_LINES: usize = 10_000;
 
 /// The schema of the records: declared, or inferred once and then fixed in the state.
 ///
@@ -58,10 +59,7 @@ pub(super) async fn schema(pipeline: &Pipeline, state: &mut State, doors: &Doors
         return Ok(Arc::clone(schema));
     }
     if let Some(fixed) = state.get(INFERRED)? {
-        let lines: Vec<(String, String)> = serde_json::from_slice(&fixed).map_err(|error| {
-            Error::damage("the inferred schema in the state cannot be read").with_source(error)
-        })?;
-        return Ok(parse_schema(lines)?);
+        return fixed_schema(&fixed);
     }
     let inferred = infer(pipeline, doors).await?;
     let lines: Vec<(String, String)> =
@@ -73,17 +71,34 @@ pub(super) async fn schema(pipeline: &Pipeline, state: &mut State, doors: &Doors
     Ok(inferred)
 }
 
+/// The schema that an earlier run has inferred and kept as `value`.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Damage`] when it is none.
+pub(super) fn fixed_schema(value: &[u8]) -> Result<SchemaRef> {
+    let lines: Vec<(String, String)> = serde_json::from_slice(value).map_err(|error| {
+        Error::damage("the inferred schema in the state cannot be read").with_source(error)
+    })?;
+    Ok(parse_schema(lines)?)
+}
+
 /// Infers the schema from the first records of the input.
+async fn infer(pipeline: &Pipeline, doors: &Doors) -> Result<SchemaRef> {
+    infer_from(pipeline, &sample(&source(pipeline)?, doors, SAMPLE_LINES).await?)
+}
+
+/// Infers the schema from `samples`.
 ///
 /// # Errors
 ///
 /// As [`schema`].
-pub(super) async fn infer(pipeline: &Pipeline, doors: &Doors) -> Result<SchemaRef> {
+pub(super) fn infer_from(pipeline: &Pipeline, samples: &[Sample]) -> Result<SchemaRef> {
     let mut inference = match pipeline.source.format {
         model::InputFormat::Ndjson => Inference::ndjson(),
         model::InputFormat::Csv => Inference::csv(),
     };
-    for part in sample(&source(pipeline)?, doors, SAMPLE_LINES).await? {
+    for part in samples {
         if inference.wants_more() {
             inference.add(&part.bytes, !part.is_cut).map_err(|error| {
                 Error::from(error).context(format!("{}: the schema cannot be inferred", part.split))
@@ -127,6 +142,7 @@ pub(super) fn table(
     pipeline: &Pipeline,
     schema: &SchemaRef,
     identity: Identity,
+    accept_loss: bool,
     doors: &Doors,
 ) -> Result<FileSink> {
     let to = &pipeline.sink;
@@ -141,11 +157,11 @@ pub(super) fn table(
         roll,
         memory_bytes: to.memory,
         descriptors_max: to.descriptors,
+        accept_loss,
         unplaced: match pipeline.on_error.bad_record {
             BadRecord::Fail => OnUnplaced::Fail,
             BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
         },
-        success_file: to.success_file,
         ..FileSinkSettings::new(&to.path)
     };
     FileSink::new(settings, Arc::clone(schema), buckets(to, schema)?, identity, doors.clone())
@@ -190,6 +206,7 @@ pub(super) fn dead_letters(
     pipeline: &Pipeline,
     folder: &std::path::Path,
     identity: Identity,
+    accept_loss: bool,
     doors: &Doors,
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
@@ -203,6 +220,7 @@ pub(super) fn dead_letters(
         },
         // Bad records are few, and cut at 64 KiB each.
         memory_bytes: pipeline.sink.memory / 16,
+        accept_loss,
         ..FileSinkSettings::new(folder)
     };
     let assigner = Arc::new(NoBuckets::new(&schema));

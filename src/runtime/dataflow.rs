@@ -24,6 +24,8 @@ use crate::runtime::channel::channel;
 use crate::runtime::channel::is_consequence;
 use crate::runtime::driver::Driver;
 use crate::runtime::driver::TaskEvent;
+use crate::runtime::numbers::SinkNumbers;
+use crate::runtime::numbers::SourceNumbers;
 use crate::runtime::sink_task::CommitTask;
 use crate::runtime::sink_task::SinkInput;
 use crate::runtime::sink_task::SinkTask;
@@ -36,6 +38,7 @@ use crate::source::ReplayableSource;
 use crate::stream::Epoch;
 use crate::stream::Incarnation;
 use crate::stream::TaskId;
+use crate::telemetry::Metrics;
 
 /// How a dataflow runs.
 #[derive(Debug, Clone)]
@@ -129,6 +132,7 @@ pub struct Dataflow {
     tasks: JoinSet<Result<()>>,
     events: mpsc::UnboundedSender<TaskEvent>,
     received: mpsc::UnboundedReceiver<TaskEvent>,
+    metrics: Arc<Metrics>,
     members: Vec<Member>,
     sinks: BTreeMap<TaskId, mpsc::UnboundedSender<Arc<Completed>>>,
     changed: Vec<Arc<AtomicBool>>,
@@ -158,10 +162,18 @@ impl Dataflow {
             tasks: JoinSet::new(),
             events,
             received,
+            metrics: Arc::new(Metrics::new("", Arc::clone(&doors.clock))),
             members: Vec::new(),
             sinks: BTreeMap::new(),
             changed: Vec::new(),
         }
+    }
+
+    /// Adds to `metrics`; without, nobody sees the numbers.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        self.metrics = metrics;
+        self
     }
 
     /// Adds a sink with `inputs` inputs, whose recovery has ended: nothing of a former attempt waits for
@@ -186,9 +198,13 @@ impl Dataflow {
         let (completed, notices) = mpsc::unbounded_channel();
         let ((orders, told), (ordered, done)) = commit_channels();
         let changed = self.flag(changed);
+        let numbers =
+            SinkNumbers::new(self.metrics.sink(&task), Arc::clone(&self.doors.clock), writer.status());
         let writing = SinkTask {
             task: task.clone(),
             writer,
+            numbers,
+            metrics: Arc::clone(&self.metrics),
             input: Inputs::new(receivers, self.settings.exactly_once),
             on_rejected,
             completed: notices,
@@ -230,9 +246,13 @@ impl Dataflow {
         let (commands, commanded) = mpsc::unbounded_channel();
         let changed = self.flag(false);
         self.members.push(Member { task: task.clone(), role: Role::Source });
+        let numbers =
+            SourceNumbers::new(self.metrics.source(&task), Arc::clone(&self.doors.clock), source.status());
         let reading = SourceTask {
             task,
             source,
+            numbers,
+            metrics: Arc::clone(&self.metrics),
             output: output.0,
             on_rejected,
             commands: commanded,
@@ -255,6 +275,7 @@ impl Dataflow {
             sinks: self.sinks,
             changed: self.changed,
             observer: self.observer,
+            metrics: self.metrics,
         };
         let mut tasks = self.tasks;
         let outcome = driver.run(self.received, &mut tasks, stop).await;

@@ -41,7 +41,9 @@ use crate::runtime::source_task::SourceCommand;
 use crate::state::Snapshot;
 use crate::state::is_out_of_room;
 use crate::stream::Epoch;
+use crate::stream::Lsn;
 use crate::stream::TaskId;
+use crate::telemetry::Metrics;
 
 /// What tasks tell the driver.
 pub(crate) enum TaskEvent {
@@ -76,6 +78,7 @@ pub(crate) struct Driver {
     /// A flag for each task: it has something that the last barrier did not cover.
     pub(crate) changed: Vec<Arc<AtomicBool>>,
     pub(crate) observer: Observer,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Driver {
@@ -91,6 +94,7 @@ impl Driver {
         mut stop: watch::Receiver<StopRequest>,
     ) -> Result<Outcome> {
         let now = self.doors.clock.monotonic();
+        let logged = self.store.log_end();
         let coordinator = Coordinator::new(self.job.clone(), self.settings.clone(), now);
         let mut run = Run {
             driver: self,
@@ -98,6 +102,7 @@ impl Driver {
             settling: FuturesUnordered::new(),
             completed: BTreeMap::new(),
             injected: BTreeMap::new(),
+            logged,
             newest: None,
             closing: false,
             outcome: None,
@@ -136,6 +141,8 @@ struct Run {
     completed: BTreeMap<Epoch, Completed>,
     injected: BTreeMap<Epoch, Duration>,
     newest: Option<Epoch>,
+    /// Up to here the log is counted.
+    logged: Lsn,
     /// The job is over but for one last checkpoint that puts the ledger of its last commits on record.
     closing: bool,
     outcome: Option<Outcome>,
@@ -203,6 +210,10 @@ impl Run {
                         self.injected.get(&epoch).map(|at| now.saturating_sub(*at)).unwrap_or_default();
                     self.injected = self.injected.split_off(&epoch.next());
                     tracing::info!(%epoch, took_ms = took.as_millis(), "checkpoint completed");
+                    self.driver.metrics.checkpoint_completed(took);
+                    let logged = self.driver.store.log_end();
+                    self.driver.metrics.log_bytes.add(logged.0.saturating_sub(self.logged.0));
+                    self.logged = logged;
                     (self.driver.observer)(&RunEvent::Completed { epoch, took });
                     self.completed.insert(epoch, completed);
                     self.tell(Event::RecordWritten { epoch })
@@ -233,6 +244,7 @@ impl Run {
         match action {
             Action::InjectBarrier(barrier) => {
                 tracing::debug!(epoch = %barrier.epoch, kind = ?barrier.kind, "barrier injected");
+                self.driver.metrics.epoch.set(barrier.epoch.0);
                 self.injected.insert(barrier.epoch, now);
                 self.driver.source.send(SourceCommand::Inject(barrier)).map_err(|_closed| gone("source"))
             }
@@ -243,6 +255,7 @@ impl Run {
             Action::NotifyCompleted(epoch) => self.notify(epoch),
             Action::AbortEpoch { epoch, reason } => {
                 tracing::warn!(%epoch, %reason, "checkpoint aborted, what it held goes into the next one");
+                self.driver.metrics.checkpoints.failed.add(1);
                 (self.driver.observer)(&RunEvent::Aborted { epoch, reason });
                 Ok(())
             }

@@ -22,6 +22,7 @@ mod align;
 mod channel;
 mod dataflow;
 mod driver;
+mod numbers;
 mod sink_task;
 mod source_task;
 

@@ -15,6 +15,7 @@ use crate::runtime::channel::Sender;
 use crate::runtime::channel::gone;
 use crate::runtime::driver::TaskEvent;
 use crate::runtime::driver::refusal;
+use crate::runtime::numbers::SinkNumbers;
 use crate::runtime::source_task::OnRejected;
 use crate::sink::Committer;
 use crate::sink::SinkWriter;
@@ -23,6 +24,7 @@ use crate::stream::Barrier;
 use crate::stream::Element;
 use crate::stream::Epoch;
 use crate::stream::TaskId;
+use crate::telemetry::Metrics;
 
 /// The way into a sink, for the tasks in front of it.
 #[derive(Debug, Clone)]
@@ -50,6 +52,8 @@ pub(crate) struct CommitDone<C> {
 pub(crate) struct SinkTask<W: SinkWriter> {
     pub(crate) task: TaskId,
     pub(crate) writer: W,
+    pub(crate) numbers: SinkNumbers,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) input: Inputs,
     /// What becomes of records that the writer refuses.
     pub(crate) on_rejected: OnRejected,
@@ -97,7 +101,8 @@ impl<W: SinkWriter> SinkTask<W> {
                     None => return self.writer.close().await,
                     Some((Element::Batch(batch), room)) => {
                         self.writer.write(batch).await?;
-                        self.on_rejected.take(&self.writer.take_rejected()).await?;
+                        self.on_rejected.take(&self.writer.take_rejected(), &self.metrics).await?;
+                        self.numbers.wrote(|| self.writer.status());
                         drop(room);
                     }
                     Some((Element::Barrier(barrier), _room)) => {
@@ -128,6 +133,7 @@ impl<W: SinkWriter> SinkTask<W> {
             }
             Err(error) => return Err(error),
         };
+        self.numbers.ended(epoch, self.writer.status());
         self.changed.store(false, Ordering::Relaxed);
         self.pending.extend(prepared.committables.into_iter().map(|committable| (epoch, committable)));
         self.tell(TaskEvent::PreCommitted {
@@ -141,6 +147,7 @@ impl<W: SinkWriter> SinkTask<W> {
     /// Orders the commit of everything up to the completed epoch (R2).
     fn order(&mut self, completed: Arc<Completed>) -> Result<()> {
         let epoch = completed.epoch();
+        self.numbers.completed(epoch);
         let (due, later): (Vec<_>, Vec<_>) = self.pending.drain(..).partition(|(of, _)| *of <= epoch);
         self.pending = later;
         if due.is_empty() {
@@ -153,6 +160,7 @@ impl<W: SinkWriter> SinkTask<W> {
 
     fn note(&mut self, done: CommitDone<W::Committable>) -> Result<()> {
         self.writer.committed(done.done)?;
+        self.numbers.settle(self.writer.status());
         self.changed.store(true, Ordering::Relaxed);
         self.tell(TaskEvent::Committed { task: self.task.clone(), epoch: done.epoch })
     }

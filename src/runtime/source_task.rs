@@ -14,6 +14,7 @@ use crate::runtime::channel::Sender;
 use crate::runtime::channel::gone;
 use crate::runtime::driver::TaskEvent;
 use crate::runtime::driver::refusal;
+use crate::runtime::numbers::SourceNumbers;
 use crate::source::Read;
 use crate::source::ReplayableSource;
 use crate::state::is_out_of_room;
@@ -21,6 +22,7 @@ use crate::stream::Barrier;
 use crate::stream::Batch;
 use crate::stream::Rejected;
 use crate::stream::TaskId;
+use crate::telemetry::Metrics;
 
 /// What the driver asks of a source.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub enum OnRejected {
 pub(crate) struct SourceTask<S> {
     pub(crate) task: TaskId,
     pub(crate) source: S,
+    pub(crate) numbers: SourceNumbers,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) output: Sender,
     pub(crate) on_rejected: OnRejected,
     pub(crate) commands: mpsc::UnboundedReceiver<SourceCommand>,
@@ -89,7 +93,9 @@ impl<S: ReplayableSource> SourceTask<S> {
                 self.output.send(batch).await?;
             }
         }
-        self.on_rejected.take(&rejected).await
+        self.on_rejected.take(&rejected, &self.metrics).await?;
+        self.numbers.handed_on(rejected.len(), || self.source.status());
+        Ok(())
     }
 
     fn pass_on(&mut self, barrier: Barrier) -> Result<()> {
@@ -105,6 +111,7 @@ impl<S: ReplayableSource> SourceTask<S> {
             }
             Err(error) => return Err(error),
         };
+        self.numbers.settle(self.source.status());
         self.changed.store(false, Ordering::Relaxed);
         self.output.send_barrier(barrier)?;
         self.on_rejected.end_epoch(barrier)?;
@@ -117,13 +124,17 @@ impl<S: ReplayableSource> SourceTask<S> {
 }
 
 impl OnRejected {
-    /// Deals with records that could not be taken, of any splits.
-    pub(crate) async fn take(&self, rejected: &[Rejected]) -> Result<()> {
+    /// Deals with records that could not be taken, of any splits, and counts them in `metrics`.
+    pub(crate) async fn take(&self, rejected: &[Rejected], metrics: &Metrics) -> Result<()> {
         let Some(first) = rejected.first() else { return Ok(()) };
         match self {
             Self::Fail => Err(refused(first)),
-            Self::Skip => Ok(()),
+            Self::Skip => {
+                metrics.skipped.add(rejected.len() as u64);
+                Ok(())
+            }
             Self::DeadLetters(input) => {
+                metrics.dead_letters.add(rejected.len() as u64);
                 for same_split in rejected.chunk_by(|a, b| a.split == b.split) {
                     input.sender().send(letters(same_split)?).await?;
                 }

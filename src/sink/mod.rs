@@ -60,6 +60,36 @@ pub trait SinkWriter: Send {
 
     /// Takes note of what became visible: it leaves the state with the next epoch (P4).
     fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()>;
+
+    /// How far it is, for metrics; asked several times a second.
+    fn status(&self) -> SinkStatus {
+        SinkStatus::default()
+    }
+}
+
+/// How far a sink is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct SinkStatus {
+    /// Rows taken since the first start of the job, wherever they are now.
+    pub rows: u64,
+    /// Those that are visible.
+    pub rows_visible: u64,
+    /// Those in memory alone.
+    pub rows_buffered: u64,
+    /// Those that wait in the state.
+    pub rows_spilled: u64,
+    /// Memory of rows and encoders, in bytes.
+    pub bytes_buffered: u64,
+    /// Buckets with a file in progress.
+    pub buckets_open: u64,
+    /// Files in progress.
+    pub files_open: u64,
+    /// Closed files that are not visible yet.
+    pub files_pending: u64,
+    /// Visible files since the first start of the job.
+    pub files_visible: u64,
+    /// Their bytes.
+    pub bytes_visible: u64,
 }
 
 /// The end of an epoch in a writer.

@@ -20,6 +20,7 @@ pub use file::RECORD_LIMIT;
 pub use file::Sample;
 pub use file::SourceStatus;
 pub use file::SplitPosition;
+pub use file::matching;
 pub use file::positions;
 pub use file::sample;
 
@@ -40,6 +41,11 @@ pub trait ReplayableSource: Send {
 
     /// A checkpoint completed: what lies before its positions may be forgotten (P24).
     fn committed(&mut self, completed: &Completed) -> Result<()>;
+
+    /// How far it is, for metrics; asked several times a second.
+    fn status(&self) -> SourceStatus {
+        SourceStatus::default()
+    }
 }
 
 /// What [`ReplayableSource::next`] found.

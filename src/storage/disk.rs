@@ -84,6 +84,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
     /// What the file system that holds `path` is good for. The path must be there.
     fn file_system(&self, path: &Path) -> io::Result<FileSystem>;
+
+    /// Whether this process may make and remove entries of the folder `path`, as far as that can be told
+    /// without trying.
+    fn may_write(&self, path: &Path) -> io::Result<bool> {
+        self.metadata(path).map(|found| found.kind == Kind::Dir)
+    }
 }
 
 /// How to open a file.

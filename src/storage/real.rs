@@ -26,6 +26,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 
+use rustix::fs::Access;
 use rustix::fs::AtFlags;
 use rustix::fs::CWD;
 use rustix::fs::FallocateFlags;
@@ -155,6 +156,14 @@ impl Disk for RealDisk {
 
     fn canonicalize(&self, path: &Path) -> io::Result<PathBuf> {
         fs::canonicalize(path)
+    }
+
+    fn may_write(&self, path: &Path) -> io::Result<bool> {
+        match rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK) {
+            Ok(()) => Ok(true),
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn file_system(&self, path: &Path) -> io::Result<FileSystem> {

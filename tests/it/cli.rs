@@ -148,7 +148,9 @@ fn every_example_passes_its_check() {
     for file in files(&folder).keys() {
         let file = file.to_str().unwrap();
         let (code, _, err) = run(&folder, &["check", file]);
-        assert_eq!((code, err.as_str()), (0, ""), "{file}");
+        // Not every example has its input here, and that is all that may be wrong with it.
+        let lacks_input = code == 2 && err.lines().count() == 2 && err.contains("matches no file");
+        assert!((code, err.as_str()) == (0, "") || lacks_input, "{file}: {err}");
         count += 1;
     }
     assert!(count >= 3);

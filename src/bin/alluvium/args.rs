@@ -79,6 +79,9 @@ pub(crate) struct RunArgs {
     /// End the input now: close all files, commit everything, exit
     #[arg(long)]
     pub drain: bool,
+    /// Give up the rows of closed files that are gone, and put the loss on record
+    #[arg(long)]
+    pub accept_loss: bool,
     /// Only warnings and errors, no progress
     #[arg(short, long)]
     pub quiet: bool,

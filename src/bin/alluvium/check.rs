@@ -4,58 +4,50 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use alluvium::Error;
+use alluvium::doors::Doors;
 use alluvium::operator::TransformSettings;
+use alluvium::pipeline;
 use alluvium::pipeline::BadRecord;
 use alluvium::pipeline::ByteSize;
+use alluvium::pipeline::Checkup;
 use alluvium::pipeline::InputFormat;
 use alluvium::pipeline::Pipeline;
 use alluvium::pipeline::ProcessEnvironment;
 use alluvium::pipeline::Restart;
 use alluvium::pipeline::SinkFormat;
+use alluvium::pipeline::StateCheck;
 use alluvium::pipeline::TimeSpan;
-use alluvium::storage::Disk;
-use alluvium::storage::Kind;
-use alluvium::storage::RealDisk;
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
 use crate::message::say;
+use crate::runtime::block_on;
+use crate::words::bytes;
+use crate::words::count;
+use crate::words::thousands;
 
-/// Validates a pipeline file and prints its parts and its guarantee.
+/// Asks everything that can be asked before a run, and prints the parts and their guarantee.
 pub(crate) fn check(args: &CheckArgs) -> alluvium::Result<Exit> {
-    let disk = RealDisk::new();
-    let pipeline = Pipeline::load(&disk, &args.file, &ProcessEnvironment)?;
-    folders(&pipeline, &disk)?;
-    say(&told(&pipeline, &args.file))?;
+    let doors = Doors::real();
+    let pipeline = Pipeline::load(&*doors.disk, &args.file, &ProcessEnvironment)?;
+    let checkup = block_on(pipeline::check(&pipeline, &doors))??;
+    if !checkup.problems.is_empty() {
+        let problems: Vec<String> =
+            checkup.problems.iter().map(|problem| format!("{}: {problem}", args.file.display())).collect();
+        return Err(Error::usage(problems.join("\n")));
+    }
+    say(&told(&pipeline, &args.file, &checkup))?;
     Ok(Exit::Done)
 }
 
-/// Refuses folders that could not be made, since something else stands in the way.
-fn folders(pipeline: &Pipeline, disk: &dyn Disk) -> alluvium::Result<()> {
-    let letters = pipeline.on_error.dead_letters.as_deref().map(|path| ("on_error.dead_letters", path));
-    let places = [
-        ("sink.path", pipeline.sink.path.as_path()),
-        ("checkpoint.state", pipeline.checkpoint.state.as_path()),
-    ];
-    for (key, path) in places.into_iter().chain(letters) {
-        let nearest = path.ancestors().find_map(|place| Some((place, disk.metadata(place).ok()?)));
-        if let Some((place, found)) = nearest
-            && found.kind != Kind::Dir
-        {
-            return Err(Error::usage(format!(
-                "{key} is {}, but {} is there and is no folder; move it away, or choose another path",
-                path.display(),
-                place.display()
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn told(pipeline: &Pipeline, file: &Path) -> String {
+fn told(pipeline: &Pipeline, file: &Path, checkup: &Checkup) -> String {
     let mut text = format!("{}: nothing is wrong with it\n\n", file.display());
     for (what, value) in parts(pipeline) {
         // Writing to a string does not fail.
+        let _infallible = writeln!(text, "  {what:<15}{value}");
+    }
+    text.push('\n');
+    for (what, value) in found(checkup) {
         let _infallible = writeln!(text, "  {what:<15}{value}");
     }
     let report = pipeline.guarantees();
@@ -66,10 +58,49 @@ fn told(pipeline: &Pipeline, file: &Path) -> String {
             let _infallible = writeln!(text, "  {:<15}to raise it: {raise}", "");
         }
     }
-    for note in &report.notes {
+    for note in report.notes.iter().chain(&checkup.notes) {
         let _infallible = writeln!(text, "  note: {note}");
     }
+    if let Some(inferred) = &checkup.inferred {
+        let _infallible =
+            writeln!(text, "\nNo schema is declared; this one is used. To declare it, paste:\n\n{inferred}");
+    }
     text
+}
+
+/// What was found on the disk.
+fn found(checkup: &Checkup) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    if let Some((files, length)) = checkup.input {
+        found.push(("input", format!("{}, {}", count(files, "file"), bytes(length))));
+    }
+    if let Some(sample) = &checkup.sample {
+        let bad = match sample.bad {
+            0 => "all can be taken".to_owned(),
+            bad => format!("{} cannot be taken", thousands(bad)),
+        };
+        found.push(("first records", format!("{}: {bad}", thousands(sample.records))));
+        found.extend(sample.reasons.iter().map(|reason| ("", reason.clone())));
+        let more = if sample.bucket_names.len() as u64 == sample.buckets { "" } else { ", ..." };
+        let named = match sample.bucket_names.join(", ") {
+            names if names.is_empty() => String::new(),
+            names => format!(": {names}{more}"),
+        };
+        found.push((
+            "they make",
+            format!("{} in {}{named}", count(sample.rows, "row"), count(sample.buckets, "bucket")),
+        ));
+    }
+    found.push((
+        "next run",
+        match checkup.state {
+            StateCheck::Resumes { epoch, records } => {
+                format!("goes on from checkpoint {epoch}, behind {}", count(records, "record"))
+            }
+            _ => "begins at the beginning".to_owned(),
+        },
+    ));
+    found
 }
 
 fn parts(pipeline: &Pipeline) -> Vec<(&'static str, String)> {

@@ -9,8 +9,10 @@ mod gc;
 mod inspect;
 mod message;
 mod new;
+mod progress;
 mod run;
 mod runtime;
+mod summary;
 mod verify;
 mod words;
 

@@ -18,6 +18,9 @@
 //! file has no footer and needs no descriptor, no writer and no memory; what was appended behind
 //! the last remembered row group is cut off after a crash.
 //!
+//! Types come back as they were in readers of Arrow, by a copy of the schema in the footer. Parquet
+//! has no word for timestamps in seconds: other readers see them as integers.
+//!
 //! # Invariants
 //!
 //! - **R1** The finished file has the bytes that one writer would have written in one go.

@@ -111,6 +111,14 @@ impl Table {
         Some(bucket.folder(&self.base).join(name.to_string()))
     }
 
+    /// Where the file called `name` belongs, in the table or in staging.
+    pub(super) fn place(&self, name: &PartName, record: &Record) -> Option<PathBuf> {
+        match record {
+            Record::GivenUp => None,
+            _ => Some(self.target(name, record).unwrap_or_else(|| self.hidden(name))),
+        }
+    }
+
     /// The table without its records.
     pub(super) fn clone_folders(&self) -> Self {
         Self {

@@ -36,9 +36,10 @@ pub enum Wrong {
     },
     /// It has this job's lineage, lies in the table, and the state does not know it.
     Unknown,
-    /// A copy of a known file, or one that was moved: readers see its rows twice, or in a wrong bucket.
+    /// A copy of a known file, or one that was moved, or one that the state holds for unfinished: readers
+    /// see rows twice, in a wrong bucket, or too early.
     Misplaced {
-        /// Where it belongs, if it is to be in the table at all.
+        /// Where it belongs, in the table or in staging; none for one that was given up as lost.
         belongs: Option<PathBuf>,
     },
     /// Nothing needs it, and it is still there.
@@ -85,9 +86,11 @@ impl fmt::Display for Wrong {
                  is a copy. Its rows may be in other files too",
             ),
             Self::Misplaced { belongs: Some(belongs) } => {
-                write!(f, "belongs to {}: a copy, or moved", belongs.display())
+                write!(f, "belongs to {}: a copy, or moved, or the state is older than the table", belongs.display())
             }
-            Self::Misplaced { belongs: None } => f.write_str("is not to be in the table (yet)"),
+            Self::Misplaced { belongs: None } => {
+                f.write_str("was given up as lost, and is here after all: its rows are recorded as a loss")
+            }
             Self::Leftover => f.write_str("left behind, no checkpoint needs it: `alluvium gc` removes it"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
         }

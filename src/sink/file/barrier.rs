@@ -38,7 +38,6 @@ const GUESSED_RATIO: u64 = 4;
 
 impl FileWriter {
     pub(super) async fn end_epoch(&mut self, barrier: Barrier) -> Result<PreCommit<ClosedPart>> {
-        self.ended = barrier.kind == BarrierKind::End;
         self.finish_ready().await?;
         let now = self.now();
         let due = self.due(barrier.kind, now);
@@ -160,6 +159,7 @@ impl FileWriter {
         self.state.drop_list(&ledger::groups_list(&part.record.name));
         self.state.drop_list(&ledger::rows_list(&part.record.name));
         let closed = part.record.close(epoch);
+        self.sums.closed();
         self.state.put(&ledger::part_key(&closed.name), &closed.encode());
         Ok(closed)
     }

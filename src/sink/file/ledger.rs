@@ -23,8 +23,7 @@ pub(super) const LEDGER: &[u8] = b"ledger";
 pub(super) const LOSSES: &[u8] = b"losses";
 /// The table's folder.
 pub(super) const TABLE: &[u8] = b"table";
-/// What the keys of parts begin with.
-pub(super) const PART: &str = "part/";
+const PART: &str = "part/";
 
 /// The key of a part's value.
 pub(super) fn part_key(name: &PartName) -> Vec<u8> {
@@ -87,6 +86,12 @@ pub fn ledger(state: &impl SinkState) -> impl Iterator<Item = Result<ClosedPart>
 /// The files that were lost and given up by `accept_loss`.
 pub fn losses(state: &impl SinkState) -> impl Iterator<Item = Result<ClosedPart>> {
     closed(state, LOSSES)
+}
+
+/// As [`ledger`], without the first `from` files.
+pub fn ledger_from(state: &impl SinkState, from: u64) -> impl Iterator<Item = Result<ClosedPart>> {
+    let indices = state.list(LEDGER).skip_while(move |index| *index < from);
+    indices.map(move |index| ClosedPart::decode_ledger(&state.item(LEDGER, index)?))
 }
 
 fn closed(state: &impl SinkState, list: &'static [u8]) -> impl Iterator<Item = Result<ClosedPart>> {

@@ -43,6 +43,7 @@ mod recover;
 mod rolling;
 mod sink;
 mod staging;
+mod status;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ pub use encode::PartFormat;
 pub use ledger::OpenPart;
 pub use ledger::SinkState;
 pub use ledger::ledger;
+pub use ledger::ledger_from;
 pub use ledger::losses;
 pub use ledger::open_parts;
 pub use ledger::table_folder;

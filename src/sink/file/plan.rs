@@ -24,6 +24,7 @@ use crate::sink::file::recover::Recorded;
 use crate::sink::file::recover::Verdict;
 use crate::sink::file::recover::judge;
 use crate::sink::file::staging::Folders;
+use crate::sink::file::status::Sums;
 use crate::state::State;
 use crate::storage::Disk;
 use crate::storage::Kind;
@@ -36,6 +37,8 @@ pub struct Plan {
     pub(super) pending: Vec<ClosedPart>,
     /// Pending files that are gone; `accept_loss` is set.
     pub(super) lost: Vec<ClosedPart>,
+    /// What the ledger holds.
+    pub(super) sums: Sums,
 }
 
 impl Plan {
@@ -71,7 +74,8 @@ pub(super) async fn judge_all(
         let looked = io.run(move || look(&*disk, &hidden, &target, &content, pending));
         looks.push((record, looked));
     }
-    let mut plan = Plan { in_progress: Vec::new(), pending: Vec::new(), lost: Vec::new() };
+    let mut plan =
+        Plan { in_progress: Vec::new(), pending: Vec::new(), lost: Vec::new(), sums: Sums::default() };
     let mut problems = Vec::new();
     for (record, looked) in looks {
         let verdict = looked.await??;
@@ -224,8 +228,10 @@ fn listed(paths: &[PathBuf]) -> String {
     text.join("\n  ")
 }
 
-/// The names that the state knows: in progress, pending, committed, given up.
-pub(super) fn known_names(state: &State, records: &[PartRecord]) -> Result<HashSet<PartName>> {
+/// The names that the state knows: in progress, pending, committed, given up; and the sums of the
+/// committed ones.
+pub(super) fn known_names(state: &State, records: &[PartRecord]) -> Result<(HashSet<PartName>, Sums)> {
+    let mut sums = Sums::default();
     let mut known: HashSet<PartName> = records
         .iter()
         .map(|record| match record {
@@ -233,10 +239,15 @@ pub(super) fn known_names(state: &State, records: &[PartRecord]) -> Result<HashS
             PartRecord::Pending(part) => part.name.clone(),
         })
         .collect();
-    for part in ledger::ledger(state).chain(ledger::losses(state)) {
+    for part in ledger::ledger(state) {
+        let part = part?;
+        sums.found_committed(&part);
+        known.insert(part.name);
+    }
+    for part in ledger::losses(state) {
         known.insert(part?.name);
     }
-    Ok(known)
+    Ok((known, sums))
 }
 
 /// The words for a pending file that cannot be committed.
@@ -260,7 +271,7 @@ pub(super) fn lost(folders: &Folders, part: &ClosedPart) -> String {
     format!(
         "{:?} of epoch {epoch}, {} rows, is gone and was not committed to {:?}: if something else moved it \
          (compaction may touch only files that are not listed as pending), put it back; to go on without its \
-         rows, set accept_loss",
+         rows, accept the loss (`alluvium run --accept-loss`, FileSinkSettings::accept_loss)",
         folders.staging.join(name.to_string()),
         content.rows,
         bucket.folder(&folders.base)

@@ -91,14 +91,15 @@ impl FileSink {
             )));
         }
         let records = ledger::part_records(state, Now::of(&*doors.clock))?;
-        let known = plan::known_names(state, &records)?;
+        let (known, sums) = plan::known_names(state, &records)?;
         let table = Arc::clone(&self.table);
         let looked = doors.io.run(move || {
             table.folders.lock_if_there()?;
             plan::check_strangers(&*table.doors.disk, &table.folders, &known, &table.part_name(0))
         });
         looked.await??;
-        plan::judge_all(&doors.disk, &doors.io, folders, records, settings.accept_loss).await
+        let plan = plan::judge_all(&doors.disk, &doors.io, folders, records, settings.accept_loss).await?;
+        Ok(Plan { sums, ..plan })
     }
 
     /// Acts on `plan`, which [`FileSink::check`] made of the same `state`: files in progress are cut to
@@ -116,7 +117,7 @@ impl FileSink {
         plan: Plan,
         mut state: State,
     ) -> Result<(FileWriter, FileCommitter, Vec<ClosedPart>)> {
-        let Plan { in_progress, pending, lost } = plan;
+        let Plan { in_progress, pending, lost, mut sums } = plan;
         state.put(ledger::TABLE, self.table.folders.base.as_os_str().as_bytes());
         for part in lost {
             tracing::warn!(
@@ -140,7 +141,9 @@ impl FileSink {
             definitions.push(Arc::new(Definition::decode(id, &value)?));
         }
         let committer = FileCommitter::new(Arc::clone(&self.table));
-        let writer = FileWriter::recovered(self.table, state, in_progress, &definitions).await?;
+        in_progress.iter().for_each(|(part, _)| sums.resumed(part));
+        pending.iter().for_each(|part| sums.found_pending(part));
+        let writer = FileWriter::recovered(self.table, state, in_progress, &definitions, sums).await?;
         Ok((writer, committer, pending))
     }
 }

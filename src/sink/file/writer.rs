@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::format::Gather;
 use crate::sink::PreCommit;
+use crate::sink::SinkStatus;
 use crate::sink::SinkWriter;
 use crate::sink::file::bucket::BucketKey;
 use crate::sink::file::bucket::Unplaced;
@@ -44,6 +45,7 @@ use crate::sink::file::part::InProgressPart;
 use crate::sink::file::part::Now;
 use crate::sink::file::part::Rows;
 use crate::sink::file::recover::Verdict;
+use crate::sink::file::status::Sums;
 use crate::sink::file::table::Table;
 use crate::state::State;
 use crate::storage::Kind;
@@ -82,8 +84,8 @@ pub struct FileWriter {
     /// No part is due by age or inactivity before this moment of the monotonic clock.
     due_not_before: Option<Duration>,
     rejected: Vec<Rejected>,
-    /// The last barrier was the end of the input.
-    pub(super) ended: bool,
+    /// What was taken and what became of it, since the job's first start.
+    pub(super) sums: Sums,
     /// A call failed, or was dropped half-way: nothing is done any more.
     broken: bool,
 }
@@ -155,6 +157,7 @@ impl FileWriter {
         state: State,
         in_progress: Vec<(InProgressPart, Verdict)>,
         definitions: &[Arc<Definition>],
+        sums: Sums,
     ) -> Result<Self> {
         let mut writer = Self {
             descriptors: Descriptors::new(table.settings.descriptors_max),
@@ -176,7 +179,7 @@ impl FileWriter {
             encoded_bytes: 0,
             due_not_before: Some(Duration::ZERO),
             rejected: Vec::new(),
-            ended: false,
+            sums,
             broken: false,
         };
         for (record, verdict) in in_progress {
@@ -220,8 +223,7 @@ impl FileWriter {
     ///
     /// [`crate::ErrorKind::Retry`] when the folder cannot be listed or a file not be removed.
     pub async fn sweep_orphans(&mut self) -> Result<usize> {
-        let known: std::collections::HashSet<Vec<u8>> =
-            self.state.keys(ledger::PART.as_bytes()).into_iter().collect();
+        let known: std::collections::HashSet<Vec<u8>> = self.state.keys(b"part/").into_iter().collect();
         let table = Arc::clone(&self.table);
         let job = move || {
             let (disk, folder) = (&table.doors.disk, &table.folders.staging);
@@ -260,22 +262,15 @@ impl FileWriter {
     }
 
     /// Removes the empty staging folder and its lock after a clean end of the input, once everything is
-    /// committed, and marks the table if the settings say so. Where something waits nothing happens.
+    /// committed. Where something waits nothing happens.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed, or the mark not be made.
+    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed.
     pub async fn tidy(&mut self) -> Result<()> {
         let table = Arc::clone(&self.table);
         self.staging_made = false;
-        let complete = self.ended && self.state.keys(ledger::PART.as_bytes()).is_empty();
-        let job = move || {
-            if complete && table.settings.success_file {
-                table.folders.mark(SUCCESS_FILE)?;
-            }
-            table.folders.tidy()
-        };
-        self.table.doors.io.run(job).await?
+        self.table.doors.io.run(move || table.folders.tidy()).await?
     }
 
     /// How much is on its way, for metrics.
@@ -389,6 +384,7 @@ impl FileWriter {
                 return Err(Error::fatal("a batch has fewer positions than rows"));
             };
             let number = self.active_part(&rows.bucket, now)?;
+            self.sums.took(numbers.len());
             let part = self.part(number)?;
             part.record.takes(&batch.split, *first, *last, now);
             let records = match &projected {
@@ -623,14 +619,24 @@ impl SinkWriter for FileWriter {
 
     fn committed(&mut self, done: Vec<Self::Committable>) -> Result<()> {
         for part in done {
+            self.sums.committed(&part);
             self.state.remove(&ledger::part_key(&part.name));
             self.state.push(ledger::LEDGER, &part.encode_ledger())?;
         }
         Ok(())
     }
+
+    fn status(&self) -> SinkStatus {
+        self.sink_status()
+    }
 }
 
 impl FileWriter {
+    /// Buckets whose rows go to a file in progress.
+    pub(super) fn buckets_open(&self) -> u64 {
+        self.active.len() as u64
+    }
+
     /// The earliest moment at which a part may be due, found anew at each barrier.
     pub(super) fn find_due(&mut self, now: Now) {
         let roll = &self.table.settings.roll;
@@ -667,9 +673,6 @@ pub struct WriterStats {
     /// Row groups that are being encoded.
     pub encoding: u64,
 }
-
-/// What other tools look for in the folder of a table that is complete.
-const SUCCESS_FILE: &str = "_SUCCESS";
 
 /// A dead letter keeps this much of a row.
 const REJECTED_BYTES_MAX: usize = 64 << 10;

@@ -26,6 +26,7 @@ mod walk;
 pub use record::SplitPosition;
 pub use record::positions;
 pub use sample::Sample;
+pub use sample::matching;
 pub use sample::sample;
 pub use settings::CHUNK_BYTES;
 pub use settings::FileSettings;

@@ -1,11 +1,15 @@
 //! The first lines of the input, for `check` and the inference of a schema.
 
+use std::collections::BTreeMap;
+
 use crate::doors::Doors;
 use crate::error::Result;
 use crate::source::file::content::Content;
 use crate::source::file::error::FileError;
 use crate::source::file::settings::FileSettings;
+use crate::source::file::walk::Found;
 use crate::source::file::walk::Pattern;
+use crate::storage::Disk;
 use crate::stream::SplitId;
 
 /// Of one file, however long its lines are.
@@ -22,6 +26,31 @@ pub struct Sample {
     pub is_cut: bool,
 }
 
+/// The files that make up the input now, in the order of their names, and their lengths.
+///
+/// # Errors
+///
+/// As [`sample`].
+pub async fn matching(settings: &FileSettings, doors: &Doors) -> Result<Vec<(String, u64)>> {
+    let settings = settings.clone();
+    let disk = std::sync::Arc::clone(&doors.disk);
+    let job = move || -> Result<Vec<(String, u64)>> {
+        let found = found(&settings, disk.as_ref())?;
+        Ok(found.into_iter().map(|(path, found)| (path, found.len)).collect())
+    };
+    doors.io.run(job).await?
+}
+
+fn found(settings: &FileSettings, disk: &dyn Disk) -> Result<BTreeMap<String, Found>> {
+    let pattern = Pattern::new(&settings.base, &settings.path)?;
+    let found = pattern.walk(disk, !settings.follow)?;
+    if found.is_empty() && !settings.follow {
+        let below = pattern.root();
+        return Err(FileError::NoMatch { pattern: pattern.text().to_owned(), below }.into());
+    }
+    Ok(found)
+}
+
 /// Reads the first lines of the input: files in the order of their names until `lines` lines that are not
 /// blank have been seen.
 ///
@@ -36,12 +65,7 @@ pub async fn sample(settings: &FileSettings, doors: &Doors, lines: usize) -> Res
     let settings = settings.clone();
     let disk = std::sync::Arc::clone(&doors.disk);
     let job = move || -> Result<Vec<Sample>> {
-        let pattern = Pattern::new(&settings.base, &settings.path)?;
-        let found = pattern.walk(disk.as_ref(), !settings.follow)?;
-        if found.is_empty() && !settings.follow {
-            let below = pattern.root();
-            return Err(FileError::NoMatch { pattern: pattern.text().to_owned(), below }.into());
-        }
+        let found = found(&settings, disk.as_ref())?;
         let mut samples = Vec::new();
         let mut left = lines;
         for path in found.into_keys() {

@@ -546,6 +546,10 @@ impl ReplayableSource for FileSource {
         // Files stay where they are: there is nothing to forget.
         Ok(())
     }
+
+    fn status(&self) -> SourceStatus {
+        Self::status(self)
+    }
 }
 
 impl fmt::Debug for FileSource {

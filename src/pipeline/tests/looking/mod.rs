@@ -4,6 +4,7 @@
 //! the running job and as a killed job leaves it. What looks at it while the job goes on sees two moments,
 //! one before and one after a switch.
 
+mod asking;
 mod garbage;
 mod moments;
 mod report;
@@ -231,6 +232,10 @@ struct Moving {
     after: CrashDisk,
     at: usize,
     looks: AtomicUsize,
+    /// It is a network file system.
+    network: bool,
+    /// A folder that may not be written to.
+    locked: Option<PathBuf>,
 }
 
 impl Moving {
@@ -258,7 +263,12 @@ impl Disk for Moving {
     }
 
     fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
-        self.now().file_system(path)
+        let system = self.now().file_system(path)?;
+        Ok(FileSystem { network: self.network, ..system })
+    }
+
+    fn may_write(&self, path: &Path) -> io::Result<bool> {
+        self.now().may_write(path).map(|may| may && self.locked.as_deref() != Some(path))
     }
 
     fn create_dir(&self, path: &Path, _private: bool) -> io::Result<()> {
@@ -292,6 +302,12 @@ impl Disk for Moving {
 
 /// Doors to `before`, which becomes `after` at the look `at`.
 fn moving(before: &CrashDisk, after: &CrashDisk, at: usize) -> Doors {
-    let disk = Moving { before: before.clone(), after: after.clone(), at, looks: AtomicUsize::new(0) };
-    Doors { disk: Arc::new(disk), ..doors(before) }
+    let (before, after) = (before.clone(), after.clone());
+    let disk = Moving { before, after, at, looks: AtomicUsize::new(0), network: false, locked: None };
+    doors_to(disk)
+}
+
+/// Doors to `disk`.
+fn doors_to(disk: Moving) -> Doors {
+    Doors { disk: Arc::new(disk), ..doors(&CrashDisk::new()) }
 }

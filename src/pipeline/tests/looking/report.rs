@@ -26,6 +26,38 @@ fn a_stopped_job_shows_its_positions_open_files_and_ledger() {
     assert!(report.log.segments > 0 && report.log.end > report.log.start && report.log.disk_bytes > 0);
 }
 
+/// The names of all fields in `value`.
+fn names(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                found.insert(name.clone());
+                names(value, found);
+            }
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_docs_name_every_field_of_the_json_form_and_no_other() {
+    let docs = include_str!("../../../../docs/inspect.md");
+    let block = docs.split("```").nth(1).unwrap();
+    let documented: std::collections::BTreeSet<String> = block
+        .lines()
+        .skip(1)
+        .flat_map(|line| line.trim_start().split("  ").next().unwrap_or_default().split(", "))
+        .map(|name| name.trim().trim_end_matches("[]").to_owned())
+        .filter(|name| !name.is_empty())
+        .collect();
+    let mut known = std::collections::BTreeSet::new();
+    let disk = lived(&[Turn::Feed(9), Turn::Feed(14), Turn::Restart]);
+    let report = inspect(&doors(&disk), Path::new(STATE)).unwrap();
+    names(&serde_json::to_value(&report).unwrap(), &mut known);
+    assert_eq!(documented, known);
+}
+
 #[test]
 fn a_folder_that_is_no_state_directory_is_refused() {
     let disk = lived(LIFE);

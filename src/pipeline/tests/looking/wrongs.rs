@@ -94,8 +94,17 @@ fn a_copy_of_a_committed_file_is_found_since_its_rows_are_read_twice() {
 
 #[test]
 fn a_closed_file_that_is_gone_before_it_was_confirmed_is_a_loss() {
+    let (disk, pending) = a_pending_file();
+    disk.remove_file(&pending).unwrap();
+    assert_eq!(finding(&disk, &pending), Wrong::Lost);
+    let verified = verified(&disk, VerifySettings { removed_ok: true });
+    assert_eq!(verified.findings.len(), 1, "removing it was nobody's right");
+}
+
+/// A disk with a closed file that waits in staging, and the file.
+fn a_pending_file() -> (CrashDisk, PathBuf) {
     // The first moment at which a closed file waits in staging, its checkpoint complete.
-    let (disk, pending) = (0..steps())
+    (0..steps())
         .step_by(3)
         .map(moment)
         .find_map(|disk| {
@@ -104,11 +113,81 @@ fn a_closed_file_that_is_gone_before_it_was_confirmed_is_a_loss() {
             let hidden = sink.staging?.join(&sink.pending.first()?.name);
             disk.metadata(&hidden).is_ok().then_some((disk, hidden))
         })
-        .expect("a file waits at some moment");
-    disk.remove_file(&pending).unwrap();
-    assert_eq!(finding(&disk, &pending), Wrong::Lost);
-    let verified = verified(&disk, VerifySettings { removed_ok: true });
-    assert_eq!(verified.findings.len(), 1, "removing it was nobody's right");
+        .expect("a file waits at some moment")
+}
+
+#[test]
+fn a_loss_that_is_accepted_is_on_record_and_the_job_goes_on_without_it() {
+    let (disk, pending) = a_pending_file();
+    let pipeline = pipeline();
+    let rows =
+        disk.remove_file(&pending).map(|()| verified(&disk, VerifySettings::default()).findings[0].rows);
+    let run = |accept| {
+        simulate(async {
+            let job = Job::new(pipeline.clone(), sim_doors(&disk, 7)).accepting_losses(accept);
+            let (_stop, stopping) = watch::channel(StopRequest::Drain);
+            job.run(stopping).await
+        })
+    };
+    assert_eq!(run(false).unwrap_err().kind(), crate::error::ErrorKind::Damage);
+    assert!(run(true).is_ok());
+    assert_eq!(wrong(&disk), [""; 0]);
+    let report = crate::pipeline::inspect(&doors(&disk), Path::new(STATE)).unwrap();
+    let sink = report.sinks.iter().find(|sink| sink.task == "sink").unwrap();
+    assert_eq!(sink.losses.len(), 1);
+    assert_eq!(Some(sink.losses[0].rows), rows.unwrap());
+    assert!(pending.ends_with(&sink.losses[0].name));
+    assert!(run(false).is_ok(), "it is asked about once");
+}
+
+/// The steps of docs/recovery.md, "Going back to a backup of the state".
+#[test]
+fn an_older_state_goes_on_after_the_steps_that_the_docs_tell() {
+    let disk = lived(&[Turn::Feed(9), Turn::Feed(14), Turn::Restart]);
+    let state = |disk: &CrashDisk| -> Vec<PathBuf> {
+        disk.list_all().into_iter().filter(|path| path.starts_with("/jobs/state")).collect()
+    };
+    let backup: Vec<_> =
+        state(&disk).into_iter().map(|path| (path.clone(), disk.read_file(path).unwrap())).collect();
+    simulate(live(&disk, &[Turn::Feed(40), Turn::Drain]));
+    let disk = disk.after_crash(CrashModel::ProcessOnly, 0);
+    for path in state(&disk) {
+        disk.remove_file(&path).unwrap();
+    }
+    for (path, bytes) in backup {
+        disk.write_file(path, bytes).unwrap();
+    }
+
+    let run = simulate(async {
+        let (_stop, stopping) = watch::channel(StopRequest::Drain);
+        Job::new(pipeline(), sim_doors(&disk, 8)).run(stopping).await
+    });
+    let error = run.unwrap_err();
+    assert_eq!(error.kind(), crate::error::ErrorKind::Damage, "{error}");
+    let (mut away, mut back) = (0, 0);
+    for finding in verified(&disk, VerifySettings::default()).findings {
+        match finding.wrong {
+            Wrong::Unknown => {
+                disk.remove_file(&finding.path).unwrap();
+                away += 1;
+            }
+            Wrong::Misplaced { belongs: Some(belongs) } => {
+                disk.make_dirs(belongs.parent().unwrap()).unwrap();
+                disk.rename(&finding.path, &belongs).unwrap();
+                back += 1;
+            }
+            // The same file, missed where it was moved from.
+            Wrong::Damaged(Damage::Missing | Damage::Foreign) => {}
+            other => panic!("{:?}: {other}", finding.path),
+        }
+    }
+    assert!(away > 0 && back > 0, "{away} {back}");
+    assert_eq!(wrong(&disk), [""; 0]);
+    simulate(live(&disk, &[Turn::Feed(40), Turn::Drain]));
+    let disk = disk.after_crash(CrashModel::ProcessOnly, 0);
+    let verified = verified(&disk, VerifySettings::default());
+    assert!(verified.is_clean(), "{:#?}", verified.findings);
+    assert_eq!(verified.committed.rows, 40);
 }
 
 #[test]
@@ -117,11 +196,11 @@ fn a_file_in_progress_that_lost_acknowledged_bytes_is_found() {
     let hidden: Vec<PathBuf> =
         disk.list_all().into_iter().filter(|path| path.starts_with("/jobs/lake/.table.alluvium")).collect();
     let part =
-        hidden.iter().find(|path| disk.read_file(path).unwrap().len() > 100).expect("a row group is written");
+        hidden.iter().find(|path| disk.read_file(path).unwrap().len() > 50).expect("a row group is written");
     let bytes = disk.read_file(part).unwrap();
     disk.write_file(part, [bytes.as_slice(), b"and a tail that no checkpoint has"].concat()).unwrap();
     assert_eq!(wrong(&disk), [""; 0], "a tail is cut at the next start");
-    disk.write_file(part, &bytes[..50]).unwrap();
+    disk.write_file(part, &bytes[..20]).unwrap();
     assert!(matches!(finding(&disk, part), Wrong::Damaged(Damage::Short { .. })));
     disk.remove_file(part).unwrap();
     assert_eq!(finding(&disk, part), Wrong::Damaged(Damage::Missing));

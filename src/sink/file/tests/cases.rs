@@ -147,26 +147,6 @@ async fn no_rows_make_no_file_and_no_folder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_is_left_only_once_the_input_has_ended_and_all_is_committed() {
-    let disk = disk();
-    let mut kept = Kept::default();
-    let marked = FileSinkSettings { success_file: true, ..settings() };
-    let mark = "/out/t/_SUCCESS";
-    for kind in [BarrierKind::Stop, BarrierKind::End] {
-        let mut run = kept.start(&marked, &by_bucket(), &doors(&disk)).await.unwrap();
-        run.write(5, two).await.unwrap();
-        let (snapshot, _) = run.pre_commit(kind).await.unwrap();
-        run.complete(&mut kept, snapshot);
-        run.writer.tidy().await.unwrap();
-        assert!(disk.read_file(mark).is_err(), "{kind:?}, and nothing is committed");
-        run.commit(&mut kept).await.unwrap();
-        run.writer.tidy().await.unwrap();
-        assert_eq!(disk.read_file(mark).is_ok(), kind == BarrierKind::End);
-    }
-    assert!(disk.after_crash(CrashModel::LoseUnsynced, 0).read_file(mark).is_ok());
-}
-
-#[tokio::test(start_paused = true)]
 async fn no_name_is_ever_used_twice() {
     // C7: over idle buckets and restarts.
     let disk = disk();

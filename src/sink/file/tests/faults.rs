@@ -41,7 +41,7 @@ async fn a_pending_file_that_is_gone_is_a_loud_error_or_a_recorded_loss() {
     let error = refused(&mut kept, &disk).await;
     assert_eq!(error.kind(), ErrorKind::Damage);
     let name = hidden.file_name().unwrap().to_str().unwrap();
-    for word in [name, "epoch 1", "40 rows", "accept_loss"] {
+    for word in [name, "epoch 1", "40 rows", "--accept-loss"] {
         assert!(error.to_string().contains(word), "{word}: {error}");
     }
 
