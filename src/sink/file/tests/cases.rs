@@ -350,6 +350,36 @@ async fn lines_land_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn compressed_lines_are_whole_files_of_several_frames() {
+    use std::io::Read;
+    for compression in [Compression::Gzip, Compression::Zstd] {
+        let disk = disk();
+        let mut kept = Kept::default();
+        let lines = FileSinkSettings { format: PartFormat::Csv(LineSettings { compression }), ..settings() };
+        for _ in 0..2 {
+            let mut run = kept.start(&lines, &no_buckets(), &doors(&disk)).await.unwrap();
+            run.write(5_000, two).await.unwrap();
+            run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
+        }
+        let mut run = kept.start(&lines, &no_buckets(), &doors(&disk)).await.unwrap();
+        run.checkpoint(&mut kept, BarrierKind::End).await.unwrap();
+        let [path] = &visible(&disk)[..] else { panic!("{:?}", visible(&disk)) };
+        let bytes = disk.read_file(path).unwrap();
+        let mut text = String::new();
+        if compression == Compression::Gzip {
+            assert!(path.to_str().unwrap().ends_with(".csv.gz"));
+            flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+        } else {
+            assert!(path.to_str().unwrap().ends_with(".csv.zst"));
+            zstd::Decoder::new(&bytes[..]).unwrap().read_to_string(&mut text).unwrap();
+        }
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("id,bucket,text"));
+        assert!(lines.eq((0..10_000).map(|id| format!("{id},b{},text of row {id}", id % 2))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn rows_without_a_bucket_stop_the_job_or_are_handed_out() {
     let disk = disk();
     let null = |id| if id == 1 { "__HIVE_DEFAULT_PARTITION__".to_owned() } else { "b".to_owned() };
