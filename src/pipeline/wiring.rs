@@ -142,8 +142,8 @@ pub(super) fn table(
     pipeline: &Pipeline,
     schema: &SchemaRef,
     identity: Identity,
-    accept_loss: bool,
     doors: &Doors,
+    accept_loss: bool,
 ) -> Result<FileSink> {
     let to = &pipeline.sink;
     let roll = RollingPolicy {
@@ -162,6 +162,7 @@ pub(super) fn table(
             BadRecord::Fail => OnUnplaced::Fail,
             BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
         },
+        success_file: to.success_file,
         ..FileSinkSettings::new(&to.path)
     };
     FileSink::new(settings, Arc::clone(schema), buckets(to, schema)?, identity, doors.clone())
@@ -206,8 +207,8 @@ pub(super) fn dead_letters(
     pipeline: &Pipeline,
     folder: &std::path::Path,
     identity: Identity,
-    accept_loss: bool,
     doors: &Doors,
+    accept_loss: bool,
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
     let settings = FileSinkSettings {

@@ -36,7 +36,7 @@ pub trait SinkWriter: Send {
     ///
     /// Every state record of the epoch is appended before this returns (P14). The committables of
     /// the epoch and the state a restarted writer needs come in one value, because the two must
-    /// describe the same instant. Nothing becomes visible. It waits for encoders that are at work,
+    /// describe the same instant. Nothing becomes visible. It may wait for encoders that are at work,
     /// never for a sync.
     ///
     /// # Errors

@@ -8,8 +8,10 @@
 //!    or go to the quarantine. A crash: the next opening sees the same log.
 //! 4. A copy of what is cut goes to the quarantine, when there is room: the bytes also stay where they are.
 //! 5. A spare becomes the new segment (D21). What was appended but not acknowledged is copied to it: the
-//!    page cache may show bytes that a failed sync has lost (S4). Synced, renamed, the folder synced. A
-//!    crash: a segment that no manifest names, with nothing but copies in it: a spare (W6).
+//!    page cache may show bytes that a failed sync has lost (S4). Of a newest segment with little in it
+//!    everything is copied: a job that runs often and briefly, or fails again and again, must not leave a
+//!    segment each time. Synced, renamed, the folder synced. A crash: a segment that no manifest names, with
+//!    nothing but copies in it: a spare (W6).
 //! 6. The manifest names it: from here on the log is the new one.
 //! 7. Segments of which nothing is left become spares or go to the quarantine (W7). A crash: step 3 of the
 //!    next opening.
@@ -54,6 +56,10 @@ use super::spares::Spares;
 use super::stray;
 use super::walk::Point;
 use super::walk::Walk;
+
+/// A newest segment is copied whole when at most this share of it, one fourth, is in use: the openings of short
+/// runs then share segments, and each copies 16 MiB at most.
+const COPIED_SHARE: u64 = 4;
 
 /// What an opening found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,8 +214,9 @@ fn begin_segment(
     };
     manifest.write(folder, state)?;
     for segment in dropped {
-        let cut =
-            plan.cut.as_mut().filter(|cut| segment.base() >= cut.last_good || segment.path == cut.segment);
+        let cut = plan.cut.as_mut().filter(|cut| {
+            segment.base() >= cut.last_good || (segment.path == cut.segment && cut.quarantine.is_none())
+        });
         match cut {
             Some(cut) => {
                 let to = quarantine::take_in(folder, &segment.path, segment.life())?;
@@ -292,7 +299,12 @@ fn decide(state: &State, segments: &[Segment], settings: &WalSettings) -> Result
         return Ok(Plan { from, end, keep, clean, cut: None, cut_end: 0, reuse: true });
     }
     // What was acknowledged, and all before the newest segment (W4), is durable where it is.
-    let from = if end <= newest.base() { end } else { acked.max(newest.base()) };
+    let little = end.0.saturating_sub(newest.base().0) <= newest.header.bytes / COPIED_SHARE;
+    let from = match () {
+        () if end <= newest.base() => end,
+        () if little => newest.base(),
+        () => acked.max(newest.base()),
+    };
     let keep = segments.iter().take_while(|segment| segment.base() < from).count();
     let from = match (keep.checked_sub(1).and_then(|last| segments.get(last)), segments.get(keep)) {
         (_, Some(next)) if next.base() == from => Point {
@@ -329,10 +341,11 @@ fn cut_of(segments: &[Segment], newest: &Segment, tail: &Tail, end: Lsn) -> Opti
 fn quarantine_copy(folder: &Folder, segments: &[Segment], plan: &mut Plan) -> Result<(), WalError> {
     let Some(cut) = &mut plan.cut else { return Ok(()) };
     let Some(index) = segments.iter().position(|segment| segment.path == cut.segment) else { return Ok(()) };
-    if index >= plan.keep {
+    let Some(segment) = segments.get(index) else { return Ok(()) };
+    // A segment that is cut as a whole is moved there instead.
+    if index >= plan.keep && segment.base() >= plan.end {
         return Ok(());
     }
-    let Some(segment) = segments.get(index) else { return Ok(()) };
     let end = segments.get(index + 1).map_or(plan.cut_end, |next| segment.life().offset(next.base()));
     cut.quarantine = quarantine::copy(folder, segment, cut.offset, end)?;
     Ok(())

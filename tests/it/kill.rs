@@ -35,7 +35,7 @@ type = "file"
 path = "out/x"
 format = "parquet"
 partition_by = ["kind={kind}"]
-roll = { rows = 100, age = "1h", inactivity = "1h" }
+roll = { rows = 300, age = "1h", inactivity = "1h" }
 parquet = { row_group_rows = 64 }
 [checkpoint]
 interval = "100ms"
@@ -94,17 +94,17 @@ fn phase(ended: &Ended) -> &'static str {
     last.unwrap_or("starting")
 }
 
-/// Starts the job and kills it: at any moment of its first 700 ms, or at or soon after an event of a random
+/// Starts the job and kills it: at any moment of its first 300 ms, or at or soon after an event of a random
 /// kind, once the run has completed one or two checkpoints.
 fn kill_once(site: &Site, early: bool, chance: &mut Chance) -> Ended {
     let running = site.start(&[]);
     if early {
-        std::thread::sleep(Duration::from_millis(chance.below(700)));
+        std::thread::sleep(Duration::from_millis(chance.below(300)));
         return running.kill();
     }
     running.await_message("checkpoint completed", 1 + chance.below(2) as usize);
     if chance.below(3) > 0 {
-        let kinds = ["barrier injected", "pre-committed", "durable", "checkpoint completed", "committed"];
+        let kinds = ["barrier injected", "acknowledged", "pre-committed", "durable", "checkpoint completed"];
         let kind = kinds[chance.below(5) as usize];
         let until_now = running.count(kind);
         running.await_message(kind, until_now + 1);
@@ -126,14 +126,14 @@ fn twenty_five_kills_lose_and_repeat_nothing() {
 
     // Somebody writes all the time, in portions that end in the middle of lines.
     let ended = Arc::new(AtomicBool::new(false));
-    let input = input(200_000, &mut chance);
+    let input = input(500_000, &mut chance);
     let mut portion = chance.branch();
     let written = std::thread::scope(|scope| {
         let (site, chance, input, done) = (&site, &mut chance, &input, Arc::clone(&ended));
         let feeding = scope.spawn(move || {
             let mut written = 0;
             while !done.load(Ordering::Relaxed) && written < input.bytes.len() {
-                let end = (written + 50 + portion.below(400) as usize).min(input.bytes.len());
+                let end = (written + 50 + portion.below(2_000) as usize).min(input.bytes.len());
                 site.feed("a.ndjson", &input.bytes[written..end]);
                 written = end;
                 std::thread::sleep(Duration::from_millis(4));

@@ -15,3 +15,4 @@ mod records;
 mod recovery;
 mod signals;
 mod support;
+mod upkeep;

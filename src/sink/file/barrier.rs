@@ -1,8 +1,9 @@
 //! The end of an epoch in the file sink.
 //!
-//! In this order: encoders at work are waited for; files that are due are finished; a buffer that is
-//! nearly a chunk is encoded; the other rows in memory are spilled; records that changed are written; the
-//! snapshot names all of it. The syncs go on behind.
+//! In this order: files that are due are finished; a buffer that is nearly a chunk goes to an encoder; rows
+//! that only memory holds, those in encoders among them, are spilled; records that changed are written;
+//! the snapshot names all of it. The syncs go on behind. Only the encoders of files that are due are waited
+//! for: what the others make is appended in the next epoch, and takes its spilled rows' place then.
 //!
 //! What if the process dies? Before the append of the snapshot: files are longer than recorded, and are
 //! cut (P2). After it, before the completion record: the same, and the entries are void (P15). A file that
@@ -37,7 +38,8 @@ const GUESSED_RATIO: u64 = 4;
 
 impl FileWriter {
     pub(super) async fn end_epoch(&mut self, barrier: Barrier) -> Result<PreCommit<ClosedPart>> {
-        self.finish_all().await?;
+        self.ended = barrier.kind == BarrierKind::End;
+        self.finish_ready().await?;
         let now = self.now();
         let due = self.due(barrier.kind, now);
         for (number, _) in &due {
@@ -45,24 +47,23 @@ impl FileWriter {
                 self.begin_chunk(*number).await?;
             }
         }
-        if barrier.kind == BarrierKind::Checkpoint {
-            for number in self.nearly_full() {
-                self.begin_chunk(number).await?;
-            }
-        }
-        self.finish_all().await?;
-
         for (number, reason) in &due {
             self.begin_ending(*number, *reason).await?;
         }
-        self.finish_all().await?;
+        self.finish_parts(due.iter().map(|(number, _)| *number)).await?;
         let mut committables = Vec::with_capacity(due.len());
         for (number, _) in due {
             committables.push(self.close_part(number, barrier.epoch)?);
         }
 
-        let buffered = |part: &Part| part.buffered().rows > 0;
-        let waiting = self.parts.iter().filter(|(_, part)| buffered(part)).map(|(number, _)| *number);
+        if barrier.kind == BarrierKind::Checkpoint {
+            for number in self.nearly_full() {
+                self.begin_chunk(number).await?;
+            }
+        }
+        self.finish_ready().await?;
+        let unspilled = |part: &Part| part.unspilled().rows > 0;
+        let waiting = self.parts.iter().filter(|(_, part)| unspilled(part)).map(|(number, _)| *number);
         self.spill(waiting.collect()).await?;
         let mut grown = Vec::new();
         for part in self.parts.values_mut() {
@@ -88,9 +89,9 @@ impl FileWriter {
             BarrierKind::End => Some(RollReason::End),
             _ if part.inherited => Some(RollReason::Changed),
             BarrierKind::Checkpoint => {
-                let buffered = part.buffered();
-                let estimate = self.encoded_estimate(part.waiting());
-                roll.due(&part.record.facts(buffered, estimate, now))
+                let unspilled = part.unspilled();
+                let estimate = self.encoded_estimate(part.record.spilled + unspilled);
+                roll.due(&part.record.facts(unspilled, estimate, now))
             }
             BarrierKind::Stop => None,
         };
@@ -106,8 +107,8 @@ impl FileWriter {
         u64::try_from(estimate).unwrap_or(u64::MAX)
     }
 
-    /// Parts with rows in memory whose rows are nearly a chunk: to encode them now is cheaper than to
-    /// spill them and read them back.
+    /// Parts with rows in memory whose rows are nearly a chunk: to encode them now spares reading them
+    /// back, and mostly spilling them.
     fn nearly_full(&self) -> Vec<u64> {
         let settings = &self.table.settings;
         let format = &settings.format;
@@ -120,9 +121,9 @@ impl FileWriter {
         self.parts.iter().filter(|(_, part)| nearly(part)).map(|(number, _)| *number).collect()
     }
 
-    /// Hands the end of a file to an encoder.
+    /// Hands the end of a file to an encoder, once its last chunk is in it.
     async fn begin_ending(&mut self, number: u64, reason: RollReason) -> Result<()> {
-        while self.encoders.len() > self.table.doors.cpu.width() {
+        while self.part(number)?.encoding.is_some() || self.encoders.len() > self.table.doors.cpu.width() {
             self.finish_one().await?;
         }
         let (reader, cpu) = (self.state.reader(), self.table.doors.cpu.clone());
@@ -147,8 +148,7 @@ impl FileWriter {
             reader,
             key_values: key_values(record)?,
         };
-        part.encoding =
-            Some(Encoding { spilled: Rows::default(), items_end: 0, buffered_bytes: 0, ending: true });
+        part.encoding = Some(Encoding { ending: true, ..Encoding::default() });
         let encoded = cpu.run(move || ending.encode());
         self.encoders.push(async move { (number, encoded.await.flatten()) }.boxed());
         Ok(())

@@ -18,6 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
@@ -48,7 +49,24 @@ struct FileState {
     /// Bytes were written, or cut, since the last sync.
     unsynced: bool,
     /// Why nothing is done with it any more.
-    failed: Option<String>,
+    failed: Option<Arc<io::Error>>,
+}
+
+/// An error of the disk that several calls report.
+#[derive(Debug)]
+struct Failure(Arc<io::Error>);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the disk failed")
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // The error itself, not the pointer to it: callers look for its type.
+        Some(&*self.0)
+    }
 }
 
 /// What became of an append.
@@ -97,10 +115,7 @@ impl PartFile {
         // P8: whatever prefix was written goes away, so that a later attempt finds the recorded length.
         match file.set_len(offset) {
             Ok(()) if error.kind() == io::ErrorKind::StorageFull => Err(AppendError::Full(error)),
-            _ => {
-                *failed = Some(error.to_string());
-                Err(AppendError::Failed(self.error("cannot be written to", error)))
-            }
+            _ => Err(AppendError::Failed(self.failure("cannot be written to", error, failed))),
         }
     }
 
@@ -148,8 +163,7 @@ impl PartFile {
             }
             Err(error) => {
                 // P7, S4: what the file holds is not known any more, and asking again would not tell.
-                state.failed = Some(error.to_string());
-                Err(self.error("cannot be made durable", error))
+                Err(self.failure("cannot be made durable", error, &mut state.failed))
             }
         }
     }
@@ -157,7 +171,11 @@ impl PartFile {
     fn usable(&self, state: &FileState) -> Result<()> {
         match &state.failed {
             None => Ok(()),
-            Some(reason) => Err(Error::retry(format!("{:?} failed earlier: {reason}", self.path))),
+            Some(source) => {
+                let earlier = Failure(Arc::clone(source));
+                Err(Error::retry(format!("part file {:?} is not used any more", self.path))
+                    .with_source(earlier))
+            }
         }
     }
 
@@ -175,6 +193,13 @@ impl PartFile {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => Err(AppendError::Full(error)),
             Err(error) => Err(AppendError::Failed(self.error("cannot be opened", error))),
         }
+    }
+
+    /// An error after which the file is not used any more.
+    fn failure(&self, what: &str, error: io::Error, failed: &mut Option<Arc<io::Error>>) -> Error {
+        let source = Arc::new(error);
+        *failed = Some(Arc::clone(&source));
+        Error::retry(format!("part file {:?} {what}", self.path)).with_source(Failure(source))
     }
 
     fn error(&self, what: &str, error: io::Error) -> Error {

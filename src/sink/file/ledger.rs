@@ -23,7 +23,8 @@ pub(super) const LEDGER: &[u8] = b"ledger";
 pub(super) const LOSSES: &[u8] = b"losses";
 /// The table's folder.
 pub(super) const TABLE: &[u8] = b"table";
-const PART: &str = "part/";
+/// What the keys of parts begin with.
+pub(super) const PART: &str = "part/";
 
 /// The key of a part's value.
 pub(super) fn part_key(name: &PartName) -> Vec<u8> {

@@ -104,6 +104,14 @@ pub(super) struct Rows {
     pub(super) bytes: u64,
 }
 
+impl std::ops::Add for Rows {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { rows: self.rows + other.rows, bytes: self.bytes + other.bytes }
+    }
+}
+
 /// A moment of the monotonic clock, or before it began.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
@@ -189,12 +197,12 @@ impl InProgressPart {
         self.changed = true;
     }
 
-    /// What the rolling policy looks at, with `buffered` rows in memory and `waiting_bytes` as the
+    /// What the rolling policy looks at, with `unspilled` rows in memory and `waiting_bytes` as the
     /// estimate for all rows that are not in the file.
-    pub(super) fn facts(&self, buffered: Rows, waiting_bytes: u64, now: Now) -> PartFacts {
+    pub(super) fn facts(&self, unspilled: Rows, waiting_bytes: u64, now: Now) -> PartFacts {
         PartFacts {
             bytes: self.content.len + waiting_bytes,
-            rows: self.content.rows + self.spilled.rows + buffered.rows,
+            rows: self.content.rows + self.spilled.rows + unspilled.rows,
             row_groups: self.row_groups,
             age: self.begun.ago(now),
             idle: self.written.ago(now),

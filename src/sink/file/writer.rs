@@ -4,7 +4,8 @@
 //!
 //! Rows of a bucket wait, first those spilled to the log, then those in memory, until they are a chunk
 //! (a row group). It is encoded on a computing thread, at most one for each bucket, while more rows are
-//! gathered; what comes back is appended at the recorded length.
+//! gathered and barriers pass; what comes back is appended at the recorded length. Until then a barrier
+//! spills those of its rows that only memory holds.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -87,6 +88,8 @@ pub struct FileWriter {
     rejected: Vec<Rejected>,
     /// What was taken and what became of it, since the job's first start.
     pub(super) sums: Sums,
+    /// The last barrier was the end of the input.
+    pub(super) ended: bool,
     /// A call failed, or was dropped half-way: nothing is done any more.
     broken: bool,
 }
@@ -108,10 +111,15 @@ pub(super) struct Part {
 }
 
 /// What a chunk took.
+#[derive(Default)]
 pub(super) struct Encoding {
     /// Spilled rows, all below this item of the list.
     pub(super) spilled: Rows,
     pub(super) items_end: u64,
+    /// Rows from memory that were not spilled: what a barrier that comes meanwhile spills, rather than
+    /// wait for the encoder.
+    pub(super) unspilled: Vec<RecordBatch>,
+    pub(super) unspilled_rows: Rows,
     /// Memory of rows and of what they were spilled from.
     pub(super) buffered_bytes: u64,
     /// It ends the file.
@@ -122,6 +130,12 @@ impl Part {
     /// Rows in memory that no chunk has.
     pub(super) fn buffered(&self) -> Rows {
         Rows { rows: self.buffer.rows() as u64, bytes: self.buffer.memory_bytes() as u64 }
+    }
+
+    /// Rows that are neither in the file nor in the state.
+    pub(super) fn unspilled(&self) -> Rows {
+        let taken = self.encoding.as_ref().map_or(Rows::default(), |encoding| encoding.unspilled_rows);
+        self.buffered() + taken
     }
 
     /// Rows that no chunk has, and their memory when they were taken.
@@ -170,6 +184,7 @@ impl FileWriter {
             due_not_before: Some(Duration::ZERO),
             rejected: Vec::new(),
             sums,
+            ended: false,
             broken: false,
         };
         for (record, verdict) in in_progress {
@@ -213,7 +228,8 @@ impl FileWriter {
     ///
     /// [`crate::ErrorKind::Retry`] when the folder cannot be listed or a file not be removed.
     pub async fn sweep_orphans(&mut self) -> Result<usize> {
-        let known: std::collections::HashSet<Vec<u8>> = self.state.keys(b"part/").into_iter().collect();
+        let known: std::collections::HashSet<Vec<u8>> =
+            self.state.keys(ledger::PART.as_bytes()).into_iter().collect();
         let table = Arc::clone(&self.table);
         let job = move || {
             let (disk, folder) = (&table.doors.disk, &table.folders.staging);
@@ -252,15 +268,22 @@ impl FileWriter {
     }
 
     /// Removes the empty staging folder and its lock after a clean end of the input, once everything is
-    /// committed. Where something waits nothing happens.
+    /// committed, and marks the table if the settings say so. Where something waits nothing happens.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed.
+    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed, or the mark not be made.
     pub async fn tidy(&mut self) -> Result<()> {
         let table = Arc::clone(&self.table);
         self.staging_made = false;
-        self.table.doors.io.run(move || table.folders.tidy()).await?
+        let complete = self.ended && self.state.keys(ledger::PART.as_bytes()).is_empty();
+        let job = move || {
+            if complete && table.settings.success_file {
+                table.folders.mark(SUCCESS_FILE)?;
+            }
+            table.folders.tidy()
+        };
+        self.table.doors.io.run(job).await?
     }
 
     /// How much is on its way, for metrics.
@@ -452,16 +475,18 @@ impl FileWriter {
             reader,
             buffered: Vec::new(),
         };
-        let bytes = part.buffered().bytes;
+        let rows = part.buffered();
         let chunk = Chunk { buffered: part.buffer.take_all()?, ..chunk };
         part.encoding = Some(Encoding {
             spilled: part.record.spilled,
             items_end: items.end,
-            buffered_bytes: bytes,
+            unspilled: chunk.buffered.clone(),
+            unspilled_rows: rows,
+            buffered_bytes: rows.bytes,
             ending: false,
         });
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
-        self.encoding_bytes += bytes;
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes);
+        self.encoding_bytes += rows.bytes;
         let encoded = cpu.run(move || chunk.encode());
         self.encoders.push(async move { (number, encoded.await.flatten()) }.boxed());
         Ok(())
@@ -473,10 +498,20 @@ impl FileWriter {
         self.land(number, encoded?).await
     }
 
-    /// Waits for all encoders.
-    pub(super) async fn finish_all(&mut self) -> Result<()> {
-        while !self.encoders.is_empty() {
-            self.finish_one().await?;
+    /// Appends what encoders have made so far.
+    pub(super) async fn finish_ready(&mut self) -> Result<()> {
+        while let Some((number, encoded)) = self.encoders.next().now_or_never().flatten() {
+            self.land(number, encoded?).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the encoders of `parts`.
+    pub(super) async fn finish_parts(&mut self, parts: impl Iterator<Item = u64>) -> Result<()> {
+        for number in parts {
+            while self.part(number)?.encoding.is_some() {
+                self.finish_one().await?;
+            }
         }
         Ok(())
     }
@@ -495,7 +530,7 @@ impl FileWriter {
             self.closing.push(durable::close(&self.table, file));
         }
         let part = self.part(number)?;
-        let raw_bytes = encoding.buffered_bytes + encoding.spilled.bytes;
+        let raw_bytes = encoding.unspilled_rows.bytes + encoding.spilled.bytes;
         part.grown = true;
         part.record.appended(len, &crc, rows, meta.is_some());
         part.record.spilled.rows -= encoding.spilled.rows;
@@ -587,9 +622,7 @@ impl FileWriter {
     /// Spills rows, or waits for encoders, until memory is below its limit.
     async fn keep_memory(&mut self) -> Result<()> {
         let limit = self.table.settings.memory_bytes;
-        while let Some(encoded) = self.encoders.next().now_or_never().flatten() {
-            self.land(encoded.0, encoded.1?).await?;
-        }
+        self.finish_ready().await?;
         if self.buffered_bytes + self.encoding_bytes <= limit {
             return Ok(());
         }
@@ -612,33 +645,47 @@ impl FileWriter {
         self.spill(chosen).await
     }
 
-    /// Moves the buffered rows of `parts` to the log.
+    /// Moves the rows of `parts` that only memory holds to the log, those in encoders first: in the list
+    /// rows stand in the order in which they came.
     pub(super) async fn spill(&mut self, parts: Vec<u64>) -> Result<()> {
         let mut spilled = Vec::with_capacity(parts.len());
         for number in parts {
             let cpu = self.table.doors.cpu.clone();
             let part = self.part(number)?;
-            let (rows, batches) = (part.buffered(), part.buffer.take_all()?);
-            if rows.rows > 0 {
-                let encode = move || {
+            let encode = |batches: Vec<RecordBatch>| {
+                cpu.run(move || {
                     let pieces = batches.iter().flat_map(spill_pieces);
                     pieces.map(|piece| spill::encode(&piece)).collect::<Result<Vec<_>>>()
-                };
-                let encoded = cpu.run(encode);
-                spilled.push((number, rows, encoded));
+                })
+            };
+            if let Some(encoding) = &mut part.encoding {
+                let rows = std::mem::take(&mut encoding.unspilled_rows);
+                if rows.rows > 0 {
+                    spilled.push((number, rows, true, encode(std::mem::take(&mut encoding.unspilled))));
+                }
+            }
+            let rows = part.buffered();
+            if rows.rows > 0 {
+                spilled.push((number, rows, false, encode(part.buffer.take_all()?)));
             }
         }
-        for (number, rows, items) in spilled {
+        for (number, rows, in_encoder, items) in spilled {
             let items = items.await??;
-            let part = self.part(number)?;
-            part.record.spilled.rows += rows.rows;
-            part.record.spilled.bytes += rows.bytes;
-            part.record.changed = true;
-            let list = ledger::rows_list(&part.record.name);
+            let list = ledger::rows_list(&self.part(number)?.record.name);
             for item in items {
                 self.push_item(&list, &item).await?;
             }
-            self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes);
+            let items_end = self.state.list(&list).end;
+            let part = self.part(number)?;
+            part.record.spilled = part.record.spilled + rows;
+            part.record.changed = true;
+            match &mut part.encoding {
+                Some(encoding) if in_encoder => {
+                    encoding.spilled = encoding.spilled + rows;
+                    encoding.items_end = items_end;
+                }
+                _ => self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes),
+            }
         }
         Ok(())
     }
@@ -679,7 +726,7 @@ impl SinkWriter for FileWriter {
             _ => self
                 .parts
                 .values()
-                .filter_map(|part| roll.due_in(&part.record.facts(part.buffered(), 0, now)))
+                .filter_map(|part| roll.due_in(&part.record.facts(part.unspilled(), 0, now)))
                 .min(),
         }
     }
@@ -710,7 +757,7 @@ impl FileWriter {
         let first = self
             .parts
             .values()
-            .filter_map(|part| roll.due_in(&part.record.facts(part.buffered(), 0, now)))
+            .filter_map(|part| roll.due_in(&part.record.facts(part.unspilled(), 0, now)))
             .min();
         self.due_not_before = first.map(|first| now.monotonic() + first);
     }
@@ -740,6 +787,9 @@ pub struct WriterStats {
     /// Row groups that are being encoded.
     pub encoding: u64,
 }
+
+/// What other tools look for in the folder of a table that is complete.
+const SUCCESS_FILE: &str = "_SUCCESS";
 
 /// A dead letter keeps this much of a row.
 const REJECTED_BYTES_MAX: usize = 64 << 10;

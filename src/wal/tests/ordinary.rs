@@ -160,7 +160,7 @@ fn openings_and_closings_leave_no_files_behind() {
     for round in 0..10 {
         let (wal, opened) = open(&disk);
         assert_eq!(opened.clean, round % 2 == 0);
-        assert_eq!(segment_files(&disk).len(), 2, "one with the entry, one empty");
+        assert_eq!(segment_files(&disk).len(), 1);
         if round % 2 == 1 {
             wal.close().unwrap();
         }
@@ -168,6 +168,22 @@ fn openings_and_closings_leave_no_files_behind() {
     let spares = files(&disk).iter().filter(|name| name.starts_with("spare-")).count();
     assert!((1..=2).contains(&spares));
     assert!(!files(&disk).iter().any(|name| name.starts_with("making-")));
+}
+
+#[test]
+fn short_lives_of_a_log_share_segments() {
+    let disk = disk();
+    for life in 0..100 {
+        let (wal, opened) = open(&disk);
+        assert_eq!(opened.end.0 > 0, life > 0);
+        append(&wal, &[entry(life, 500)]).unwrap();
+        wal.sync().unwrap();
+        // Ends as a killed process does.
+    }
+    let (wal, _) = open(&disk);
+    // 64 KiB each, at least a quarter of it used.
+    assert!(segment_files(&disk).len() <= 100 * 640 / (16 << 10) + 2, "{:?}", segment_files(&disk));
+    assert_eq!(entries(&all(&wal)), (0..100).map(|life| entry(life, 500)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -143,8 +143,13 @@ fn for_each_recovery_step(script: &Script, crash: Crash, then: &mut dyn FnMut(us
         Ok(()) => world.steps_until_running(),
         Err(error) => panic!("{}: {error:?}", repeat(script, &[crash])),
     };
+    let steps = world.job_disk().steps();
     for step in 0..until {
-        then(step);
+        // A segment of the log is filled with zeros in many equal writes: the first two and the last tell all.
+        let same = |other: usize| steps.get(other) == steps.get(step);
+        if step < 2 || !(same(step - 2) && same(step - 1) && same(step + 1)) {
+            then(step);
+        }
     }
 }
 

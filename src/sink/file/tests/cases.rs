@@ -1,6 +1,7 @@
 //! Claims about whole, undisturbed lives of files.
 
 use super::*;
+use crate::pool::Pool;
 use crate::testing::CrashModel;
 
 fn two(id: u64) -> String {
@@ -103,6 +104,37 @@ async fn a_stop_keeps_files_in_progress_and_spills_what_waits() {
     assert_eq!(all_landed(&disk), (0..50).collect());
 }
 
+#[tokio::test]
+async fn a_barrier_does_not_wait_for_encoders_and_their_rows_are_safe() {
+    // With real threads and one async thread an encoder cannot be done before the first wait.
+    let disk = disk();
+    let doors = Doors { cpu: Pool::threads(1), ..doors(&disk) };
+    for restart in [false, true] {
+        let mut kept = Kept::default();
+        let table = FileSinkSettings { path: format!("/out/t{restart}").into(), ..settings() };
+        let mut run = kept.start(&table, &no_buckets(), &doors).await.unwrap();
+        run.write(20, two).await.unwrap();
+        assert_eq!(run.writer.stats().encoding, 1);
+        let (snapshot, _) = run.pre_commit(BarrierKind::Checkpoint).await.unwrap();
+        let stats = run.writer.stats();
+        assert_eq!((stats.buffered_rows, stats.spilled_rows), (0, 20), "16 of them are in the encoder");
+        run.complete(&mut kept, snapshot);
+        if restart {
+            drop(run);
+            doors.cpu.join().await;
+            run = kept.start(&table, &no_buckets(), &doors).await.unwrap();
+        }
+        run.write(20, two).await.unwrap();
+        run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
+        assert_eq!(run.checkpoint(&mut kept, BarrierKind::End).await.unwrap(), 1);
+        let part =
+            ledger(&run.writer.state).chain(run.carried.iter().cloned().map(Ok)).next().unwrap().unwrap();
+        let path = Path::new(&table.path).join(part.name.to_string());
+        let ids = ids_of(disk.read_file(&path).unwrap(), &path);
+        assert_eq!(ids, (0..40).collect::<Vec<_>>(), "each once, in their order");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_rows_make_no_file_and_no_folder() {
     let disk = disk();
@@ -112,6 +144,26 @@ async fn no_rows_make_no_file_and_no_folder() {
     assert_eq!(run.checkpoint(&mut kept, BarrierKind::End).await.unwrap(), 0);
     run.writer.tidy().await.unwrap();
     assert_eq!(disk.step_count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_is_left_only_once_the_input_has_ended_and_all_is_committed() {
+    let disk = disk();
+    let mut kept = Kept::default();
+    let marked = FileSinkSettings { success_file: true, ..settings() };
+    let mark = "/out/t/_SUCCESS";
+    for kind in [BarrierKind::Stop, BarrierKind::End] {
+        let mut run = kept.start(&marked, &by_bucket(), &doors(&disk)).await.unwrap();
+        run.write(5, two).await.unwrap();
+        let (snapshot, _) = run.pre_commit(kind).await.unwrap();
+        run.complete(&mut kept, snapshot);
+        run.writer.tidy().await.unwrap();
+        assert!(disk.read_file(mark).is_err(), "{kind:?}, and nothing is committed");
+        run.commit(&mut kept).await.unwrap();
+        run.writer.tidy().await.unwrap();
+        assert_eq!(disk.read_file(mark).is_ok(), kind == BarrierKind::End);
+    }
+    assert!(disk.after_crash(CrashModel::LoseUnsynced, 0).read_file(mark).is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::format::parquet::Codec;
+use crate::pool::Pool;
 use crate::testing::CrashModel;
 use crate::testing::SeededRandom;
 use crate::testing::StepKind;
@@ -43,7 +44,12 @@ async fn drive(
     calm: bool,
 ) -> Result<bool> {
     let buckets = 1 + random.below(9);
-    let mut run = kept.start(settings, &by_bucket(), &sim_doors(disk, random.below(1 << 40))).await?;
+    let mut doors = sim_doors(disk, random.below(1 << 40));
+    if random.chance(1, 3) {
+        // Encoders that are at work when a barrier comes.
+        doors.cpu = Pool::threads(1 + usize::try_from(random.below(2)).unwrap());
+    }
+    let mut run = kept.start(settings, &by_bucket(), &doors).await?;
     while run.position < ROWS {
         let rows = (1 + random.below(30)).min(ROWS - run.position);
         let skew = random.below(5);
