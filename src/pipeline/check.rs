@@ -188,11 +188,11 @@ impl Checkup {
     /// Asks the sinks themselves; they make nothing before they run.
     fn sink(&mut self, pipeline: &Pipeline, schema: &SchemaRef, doors: &Doors) -> Result<()> {
         let identity = Identity { lineage: Lineage(0), incarnation: Incarnation(0), writer: 0 };
-        if let Err(error) = wiring::table(pipeline, schema, identity, false, doors) {
+        if let Err(error) = wiring::table(pipeline, schema, identity, doors, false) {
             self.problem(error)?;
         }
         if let Some(folder) = &pipeline.on_error.dead_letters
-            && let Err(error) = wiring::dead_letters(pipeline, folder, identity, false, doors)
+            && let Err(error) = wiring::dead_letters(pipeline, folder, identity, doors, false)
         {
             self.problem(error)?;
         }

@@ -107,11 +107,11 @@ impl Job {
         self
     }
 
-    /// Goes on when a closed file is gone that no commit was seen of: its rows are given up, and the loss is
-    /// put on record (C4). A start without a loss is as any other.
+    /// Goes on although pending part files are gone under both their names (C4): their rows are lost, which
+    /// is put on record.
     #[must_use]
-    pub fn accepting_losses(mut self, accept: bool) -> Self {
-        self.accept_loss = accept;
+    pub fn with_accept_loss(mut self, accept_loss: bool) -> Self {
+        self.accept_loss = accept_loss;
         self
     }
 
@@ -233,12 +233,13 @@ impl Job {
         let bound = self.pipeline.bind(&format.schema())?;
         let identity =
             |writer| Identity { lineage: started.lineage, incarnation: started.incarnation, writer };
-        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), self.accept_loss, &self.doors)?;
+        let sink = wiring::table(&self.pipeline, &bound.output, identity(0), &self.doors, self.accept_loss)?;
         let letters = match (letters_state, &self.pipeline.on_error.dead_letters) {
-            (Some(state), Some(folder)) => Some((
-                wiring::dead_letters(&self.pipeline, folder, identity(1), self.accept_loss, &self.doors)?,
-                state,
-            )),
+            (Some(state), Some(folder)) => {
+                let (pipeline, accept_loss) = (&self.pipeline, self.accept_loss);
+                let sink = wiring::dead_letters(pipeline, folder, identity(1), &self.doors, accept_loss)?;
+                Some((sink, state))
+            }
             _ => None,
         };
         let settings = wiring::source(&self.pipeline)?;

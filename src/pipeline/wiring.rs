@@ -142,8 +142,8 @@ pub(super) fn table(
     pipeline: &Pipeline,
     schema: &SchemaRef,
     identity: Identity,
-    accept_loss: bool,
     doors: &Doors,
+    accept_loss: bool,
 ) -> Result<FileSink> {
     let to = &pipeline.sink;
     let roll = RollingPolicy {
@@ -206,8 +206,8 @@ pub(super) fn dead_letters(
     pipeline: &Pipeline,
     folder: &std::path::Path,
     identity: Identity,
-    accept_loss: bool,
     doors: &Doors,
+    accept_loss: bool,
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
     let settings = FileSinkSettings {

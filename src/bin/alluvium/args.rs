@@ -79,7 +79,7 @@ pub(crate) struct RunArgs {
     /// End the input now: close all files, commit everything, exit
     #[arg(long)]
     pub drain: bool,
-    /// Give up the rows of closed files that are gone, and put the loss on record
+    /// Go on although files that wait for their commit are gone; the loss is put on record
     #[arg(long)]
     pub accept_loss: bool,
     /// Only warnings and errors, no progress

@@ -50,7 +50,7 @@ async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors, live: &Live) ->
     // A file that grows beyond a limit of the process is then an error of the write, not the end of it.
     let _ignored = handled(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
 
-    let job = Job::new(pipeline, doors.clone()).accepting_losses(args.accept_loss);
+    let job = Job::new(pipeline, doors.clone()).with_accept_loss(args.accept_loss);
     let endpoint = match args.metrics {
         Some(addr) => Some(Endpoint::bind(addr, Arc::clone(job.metrics()), Vec::new()).await?),
         None => None,

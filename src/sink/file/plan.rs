@@ -271,7 +271,7 @@ pub(super) fn lost(folders: &Folders, part: &ClosedPart) -> String {
     format!(
         "{:?} of epoch {epoch}, {} rows, is gone and was not committed to {:?}: if something else moved it \
          (compaction may touch only files that are not listed as pending), put it back; to go on without its \
-         rows, accept the loss (`alluvium run --accept-loss`, FileSinkSettings::accept_loss)",
+         rows, run the job once with --accept-loss",
         folders.staging.join(name.to_string()),
         content.rows,
         bucket.folder(&folders.base)

@@ -124,7 +124,7 @@ fn a_loss_that_is_accepted_is_on_record_and_the_job_goes_on_without_it() {
         disk.remove_file(&pending).map(|()| verified(&disk, VerifySettings::default()).findings[0].rows);
     let run = |accept| {
         simulate(async {
-            let job = Job::new(pipeline.clone(), sim_doors(&disk, 7)).accepting_losses(accept);
+            let job = Job::new(pipeline.clone(), sim_doors(&disk, 7)).with_accept_loss(accept);
             let (_stop, stopping) = watch::channel(StopRequest::Drain);
             job.run(stopping).await
         })
