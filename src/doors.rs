@@ -64,4 +64,13 @@ impl Doors {
             io: Pool::threads(8),
         }
     }
+
+    /// How many jobs of the two pools run at a time: the blocking threads that a runtime should be given
+    /// (`max_blocking_threads`).
+    ///
+    /// Left alone tokio makes ten times as many, since a job counts as done a moment before its thread is
+    /// idle; each keeps memory of its own, some megabytes where it has encoded Parquet.
+    pub fn blocking_threads(&self) -> usize {
+        self.cpu.width() + self.io.width()
+    }
 }

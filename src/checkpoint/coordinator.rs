@@ -553,12 +553,13 @@ impl Coordinator {
     /// (D9): the restored one was committed before it ran.
     fn already_over(&self, kind: BarrierKind) -> Option<CompletionKind> {
         let newest = self.completed.map(|(_, kind)| kind).or(self.job.restored)?;
-        let enough = match kind {
-            BarrierKind::Checkpoint => false,
-            BarrierKind::Stop => newest.is_final(),
-            BarrierKind::End => newest == CompletionKind::End,
+        // Told is what was asked for, not how the former run ended: a stop is not the end of the input.
+        let (enough, over) = match kind {
+            BarrierKind::Checkpoint => return None,
+            BarrierKind::Stop => (newest.is_final(), CompletionKind::Stop),
+            BarrierKind::End => (newest == CompletionKind::End, CompletionKind::End),
         };
-        (enough && !self.anything_new).then_some(newest)
+        (enough && !self.anything_new).then_some(over)
     }
 
     /// Ends the job once its final checkpoint is complete and committed by all sinks.

@@ -95,7 +95,7 @@ fn five_thousand_buckets_keep_to_descriptors_and_memory_and_have_a_file_each() {
         started.elapsed().as_secs_f64(),
     ));
     assert!((1..=64).contains(&parts_max), "{parts_max}");
-    assert!(anonymous_max < 400 << 20, "{anonymous_max}");
+    assert!(anonymous_max < 256 << 20, "{anonymous_max}");
     let parts = site.rows_of_parts();
     assert_eq!(parts.len() as i64, BUCKETS);
     assert!(parts.values().all(|ids| ids.len() as i64 == ROWS / BUCKETS));
