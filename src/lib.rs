@@ -24,7 +24,7 @@
 //! # Three walks through the code
 //!
 //! **One record.** [`pipeline::Job`] wires the rooms. [`source::FileSource`] cuts a file at record boundaries
-//! and decodes the pieces on the computing threads ([`format`]); a [`stream::Batch`] knows the position of
+//! and decodes the pieces on the computing threads ([`mod@format`]); a [`stream::Batch`] knows the position of
 //! each of its rows. [`runtime`] hands it through a channel bounded in bytes to
 //! [`sink::file::FileWriter`], which asks a [`sink::file::bucket::BucketAssigner`] for each row's bucket,
 //! gathers rows, and encodes full row groups ([`format::parquet`]) into a part file in staging.

@@ -29,6 +29,7 @@ const ROOMS: &[(&str, Uses)] = &[
     ("sink", Uses::AllBut(&["source", "operator"])),
     ("runtime", Uses::AllBut(&[])),
     ("pipeline", Uses::AllBut(&[])),
+    ("dashboard", Uses::Only(&["error", "telemetry"])),
     ("testing", Uses::AllBut(&[])),
 ];
 

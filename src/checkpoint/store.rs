@@ -237,6 +237,16 @@ impl CheckpointStore {
         self.journal.end()
     }
 
+    /// Whether the log is this job's: what [`CheckpointStore::start`] asks first.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Usage`] when source or sink are others than before, or a task with state is missing.
+    pub fn admit(&self, job: &JobStart) -> Result<()> {
+        let inner = self.lock();
+        admit(job, inner.history.newest_start(), inner.history.newest())
+    }
+
     /// Starts the job from its newest checkpoint: fences former starts, makes void what they left above
     /// it, and restores the states (K4). The caller holds the lock of the state directory and has joined
     /// what the former attempt left running (P10).

@@ -203,9 +203,11 @@ impl Job {
     async fn attempt(&self, stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
         let store = self.open_log().await?;
         let fingerprint = fingerprint(&self.pipeline);
-        judge_fingerprint(&self.pipeline, store.latest().as_ref())?;
         let job = job_start(&self.pipeline, &self.doors);
         let tasks = job.tasks.clone();
+        // Another source or sink is another job, whatever stop was made.
+        store.admit(&job)?;
+        judge_fingerprint(&self.pipeline, store.latest().as_ref())?;
         let started = {
             let store = Arc::clone(&store);
             self.doors.io.run(move || store.start(job)).await??

@@ -162,7 +162,6 @@ pub(super) fn table(
             BadRecord::Fail => OnUnplaced::Fail,
             BadRecord::DeadLetter | BadRecord::Skip => OnUnplaced::Reject,
         },
-        success_file: to.success_file,
         ..FileSinkSettings::new(&to.path)
     };
     FileSink::new(settings, Arc::clone(schema), buckets(to, schema)?, identity, doors.clone())

@@ -308,3 +308,41 @@ fields = ["amount", "id"]
     };
     assert_eq!(rows, [vec![json!(kept[0] % 20), json!(kept[0])]]);
 }
+
+/// Files of text are appended to and cut as Parquet files are.
+#[test]
+fn ndjson_and_csv_tables_outlive_kills() {
+    for format in ["ndjson", "csv"] {
+        let site = Site::new(&pipeline(NDJSON, "id = \"int64\"\ns = \"string\"", "", format));
+        site.edit_pipeline(
+            "format = \"ndjson\"\n[schema]",
+            "format = \"ndjson\"\nfollow = true\npoll = \"10ms\"\n[schema]",
+        );
+        site.edit_pipeline("200ms", "50ms");
+        let line = |id: i64| format!("{{\"id\":{id},\"s\":\"line {}\"}}\n", "x".repeat(id as usize % 40));
+        for turn in 0..5 {
+            let running = site.start(&[]);
+            for part in 0..4 {
+                let from = turn * 4_000 + part * 1_000;
+                site.feed("a.ndjson", (from..from + 1_000).map(line).collect::<String>());
+                let completed = running.count("checkpoint completed");
+                running.await_message("checkpoint completed", completed + 1);
+            }
+            running.kill();
+        }
+        site.edit_pipeline("follow = true\npoll = \"10ms\"\n", "");
+        site.run_well(&[]);
+        let files = job::files(&site.table());
+        assert_eq!(files.len(), 1, "{files:?}");
+        let text = fs::read_to_string(&files[0]).unwrap();
+        let id = |line: &str| match format {
+            "csv" => line.split(',').next().unwrap().parse().ok(),
+            _ => serde_json::from_str::<Value>(line).unwrap()["id"].as_i64(),
+        };
+        let mut ids: Vec<i64> = text.lines().filter_map(id).collect();
+        ids.sort_unstable();
+        assert!(ids.into_iter().eq(0..20_000), "{format}");
+        assert_eq!(text.lines().count(), 20_000 + usize::from(format == "csv"));
+        site.assert_verified();
+    }
+}

@@ -468,3 +468,57 @@ fn a_job_that_waits_for_room_ends_at_the_second_signal() {
     site.run_well(&[]);
     site.assert_landed_once(&(0..20_000).collect::<Vec<_>>());
 }
+
+/// D17: only a clean stop leaves nothing that another definition could not go on from.
+#[test]
+fn a_changed_definition_is_refused_after_a_crash_and_taken_after_a_clean_stop() {
+    let site = killed();
+    site.edit_pipeline("partition_by = [\"kind={kind}\"]", "partition_by = []");
+    let before = content(&site);
+    site.run(&[]).assert_told(2, &["was not made by a clean stop", "Nothing was changed"]);
+    assert_eq!(content(&site), before);
+    site.edit_pipeline("partition_by = []", "partition_by = [\"kind={kind}\"]");
+    follow(&site);
+    let running = site.start(&[]);
+    site.feed("a.ndjson", lines(800..900, "a"));
+    running.await_message("checkpoint completed", 1);
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(Duration::from_secs(30)).code, Some(143));
+    assert!(!site.staged().is_empty(), "a file in progress outlives the stop");
+
+    do_not_follow(&site);
+    site.edit_pipeline("partition_by = [\"kind={kind}\"]", "partition_by = []");
+    site.feed("a.ndjson", lines(900..1_000, "a"));
+    site.run_well(&[]);
+    site.assert_verified();
+    assert_eq!(site.staged(), Vec::<PathBuf>::new());
+    let parts = site.rows_of_parts();
+    let (old, new): (Vec<_>, Vec<_>) = parts.iter().partition(|(path, _)| path.starts_with("kind=a/"));
+    let ids = |parts: Vec<(&String, &Vec<i64>)>| {
+        let mut ids: Vec<i64> = parts.into_iter().flat_map(|(_, ids)| ids.clone()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    let (old, new) = (ids(old), ids(new));
+    assert!(old.len() >= 800 && new.len() >= 100, "{} and {}", old.len(), new.len());
+    assert!(old.into_iter().chain(new).eq(0..1_000));
+}
+
+#[test]
+fn another_source_or_another_table_is_another_job() {
+    let site = killed();
+    for (from, to) in [("in/*.ndjson", "in/a*.ndjson"), ("path = \"out/x\"", "path = \"out/y\"")] {
+        site.edit_pipeline(from, to);
+        site.run(&[]).assert_told(2, &["state"]);
+        site.edit_pipeline(to, from);
+    }
+    assert!(!site.root.join("out/y").exists());
+    site.run_well(&[]);
+    site.assert_landed_once(&(0..800).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_input_that_matches_nothing_is_a_usage_error() {
+    let site = Site::new(PIPELINE);
+    site.run(&[]).assert_told(2, &["in/*.ndjson", "matches no file"]);
+}

@@ -102,7 +102,6 @@ fn median_run(runs: &[Run]) -> Run {
         anonymous_max: of(|run| run.anonymous_max as f64) as u64,
         checkpoints: checkpoints.then(|| of(|run| run.checkpoints.unwrap_or(0) as f64) as u64),
         landed: runs.first().map(|run| run.landed).unwrap_or_default(),
-        ..Run::default()
     }
 }
 

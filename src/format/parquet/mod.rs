@@ -14,9 +14,12 @@
 //! ```
 //!
 //! The encoder gives the bytes to append at its place, and a *meta*: about a kilobyte that is kept
-//! with the checkpoint. When the file is to be finished, [`footer`] merges the metas. In between the
+//! with the checkpoint. When the file is to be finished, [`footer()`] merges the metas. In between the
 //! file has no footer and needs no descriptor, no writer and no memory; what was appended behind
 //! the last remembered row group is cut off after a crash.
+//!
+//! Types come back as they were in readers of Arrow, by a copy of the schema in the footer. Parquet
+//! has no word for timestamps in seconds: other readers see them as integers.
 //!
 //! # Invariants
 //!

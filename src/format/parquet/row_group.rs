@@ -59,7 +59,7 @@ pub struct EncodedRowGroup {
     pub bytes: Vec<u8>,
     /// How many rows it holds.
     pub rows: u64,
-    /// What [`super::footer`] needs to know of it: to be kept with the checkpoint that records the
+    /// What [`super::footer()`] needs to know of it: to be kept with the checkpoint that records the
     /// file's new length.
     pub meta: Vec<u8>,
 }

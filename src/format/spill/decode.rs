@@ -22,7 +22,7 @@ use super::shape::Shape;
 use crate::error::Error;
 use crate::error::Result;
 
-/// Reads back what [`super::encode`] made of a batch of `schema`.
+/// Reads back what [`super::encode()`] made of a batch of `schema`.
 ///
 /// # Errors
 ///

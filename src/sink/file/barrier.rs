@@ -38,7 +38,6 @@ const GUESSED_RATIO: u64 = 4;
 
 impl FileWriter {
     pub(super) async fn end_epoch(&mut self, barrier: Barrier) -> Result<PreCommit<ClosedPart>> {
-        self.ended = barrier.kind == BarrierKind::End;
         self.finish_ready().await?;
         let now = self.now();
         let due = self.due(barrier.kind, now);

@@ -41,9 +41,6 @@ pub struct FileSinkSettings {
     /// What becomes of rows that no bucket can take.
     #[serde(default)]
     pub unplaced: OnUnplaced,
-    /// Leaves an empty `_SUCCESS` in the table's folder when the input has ended and all is committed.
-    #[serde(default)]
-    pub success_file: bool,
 }
 
 /// What becomes of rows that no bucket can take.
@@ -85,7 +82,6 @@ impl FileSinkSettings {
             descriptors_max: descriptors_max(),
             accept_loss: false,
             unplaced: OnUnplaced::default(),
-            success_file: false,
         }
     }
 

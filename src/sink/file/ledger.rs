@@ -23,8 +23,7 @@ pub(super) const LEDGER: &[u8] = b"ledger";
 pub(super) const LOSSES: &[u8] = b"losses";
 /// The table's folder.
 pub(super) const TABLE: &[u8] = b"table";
-/// What the keys of parts begin with.
-pub(super) const PART: &str = "part/";
+const PART: &str = "part/";
 
 /// The key of a part's value.
 pub(super) fn part_key(name: &PartName) -> Vec<u8> {

@@ -35,6 +35,7 @@ mod descriptors;
 mod durable;
 mod encode;
 mod ledger;
+mod memory;
 mod name;
 mod part;
 mod plan;

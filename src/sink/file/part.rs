@@ -396,6 +396,23 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_version_1_are_these() {
+        let mut part = InProgressPart::begin(name(), BucketKey::new("a=1").unwrap(), 7, at(0, 1_000));
+        part.takes(&SplitId::new("s"), 300, 301, at(1, 2_000));
+        part.content = Content { len: 500, rows: 2, crc: 0x0403_0201 };
+        part.row_groups = 1;
+        part.spilled = Rows { rows: 5, bytes: 129 };
+        // Version, state, begun, written, row groups, definition, waiting; bucket, content, spans.
+        let file = b"\x03a=1\xf4\x03\x02\x01\x02\x03\x04\x01\x01s\xac\x02\x01";
+        let head = b"\x01\x01\xd0\x0f\xa0\x1f\x01\x07\0\0\0\0\0\0\0\x05\x81\x01";
+        assert_eq!(part.encode(at(1, 2_000)), [&head[..], file].concat());
+        let closed = part.close(Epoch(9));
+        assert_eq!(closed.encode(), [&b"\x01\x02\x09"[..], file].concat());
+        let name = b"\x01\x1cpart-00000007-3-0-12.parquet\x09";
+        assert_eq!(closed.encode_ledger(), [&name[..], file].concat());
+    }
+
+    #[test]
     fn the_checksum_goes_on_over_pieces() {
         let mut part = InProgressPart::begin(name(), BucketKey::base(), 1, at(0, 0));
         for piece in [&b"PAR1"[..], b"", b"rows and rows"] {

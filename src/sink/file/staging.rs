@@ -24,7 +24,6 @@ use crate::sink::file::name::staging_root;
 use crate::storage::Disk;
 use crate::storage::DiskLock;
 use crate::storage::Kind;
-use crate::storage::OpenMode;
 use crate::stream::Lineage;
 
 /// The lock file in the staging folder of a lineage.
@@ -175,20 +174,6 @@ impl Folders {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(Error::retry(format!("folder {folder:?} cannot be made")).with_source(error)),
         }
-    }
-
-    /// Leaves an empty file `name` in the table's folder, durably, unless it is there. Blocks.
-    pub(super) fn mark(&self, name: &str) -> Result<()> {
-        self.make(std::iter::once(self.base.as_path()), false)?;
-        let path = self.base.join(name);
-        match self.disk.open(&path, OpenMode::CreateNew { private: false }) {
-            Ok(_empty) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::retry(format!("{path:?} cannot be made")).with_source(error)),
-        }
-        self.disk
-            .sync_dir(&self.base)
-            .map_err(|error| Error::retry(format!("{path:?} cannot be made durable")).with_source(error))
     }
 
     /// Removes the lock and the empty staging folders: a job that ended leaves nothing behind.

@@ -23,7 +23,6 @@ use futures::stream::FuturesUnordered;
 use crate::error::Error;
 use crate::error::Result;
 use crate::format::Gather;
-use crate::format::spill;
 use crate::sink::PreCommit;
 use crate::sink::SinkStatus;
 use crate::sink::SinkWriter;
@@ -49,7 +48,6 @@ use crate::sink::file::recover::Verdict;
 use crate::sink::file::status::Sums;
 use crate::sink::file::table::Table;
 use crate::state::State;
-use crate::state::is_out_of_room;
 use crate::storage::Kind;
 use crate::stream::Barrier;
 use crate::stream::Batch;
@@ -88,8 +86,6 @@ pub struct FileWriter {
     rejected: Vec<Rejected>,
     /// What was taken and what became of it, since the job's first start.
     pub(super) sums: Sums,
-    /// The last barrier was the end of the input.
-    pub(super) ended: bool,
     /// A call failed, or was dropped half-way: nothing is done any more.
     broken: bool,
 }
@@ -150,9 +146,9 @@ impl Part {
 }
 
 /// How long a full disk is waited for before the task gives up, in all.
-const ROOM_WAIT: Duration = Duration::from_secs(60);
+pub(super) const ROOM_WAIT: Duration = Duration::from_secs(60);
 /// How long until it is asked again.
-const ROOM_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const ROOM_PAUSE: Duration = Duration::from_millis(500);
 
 impl FileWriter {
     /// The writer after a start: files in progress are cut as their verdicts say.
@@ -184,7 +180,6 @@ impl FileWriter {
             due_not_before: Some(Duration::ZERO),
             rejected: Vec::new(),
             sums,
-            ended: false,
             broken: false,
         };
         for (record, verdict) in in_progress {
@@ -228,8 +223,7 @@ impl FileWriter {
     ///
     /// [`crate::ErrorKind::Retry`] when the folder cannot be listed or a file not be removed.
     pub async fn sweep_orphans(&mut self) -> Result<usize> {
-        let known: std::collections::HashSet<Vec<u8>> =
-            self.state.keys(ledger::PART.as_bytes()).into_iter().collect();
+        let known: std::collections::HashSet<Vec<u8>> = self.state.keys(b"part/").into_iter().collect();
         let table = Arc::clone(&self.table);
         let job = move || {
             let (disk, folder) = (&table.doors.disk, &table.folders.staging);
@@ -268,22 +262,15 @@ impl FileWriter {
     }
 
     /// Removes the empty staging folder and its lock after a clean end of the input, once everything is
-    /// committed, and marks the table if the settings say so. Where something waits nothing happens.
+    /// committed. Where something waits nothing happens.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed, or the mark not be made.
+    /// [`crate::ErrorKind::Retry`] when a folder cannot be removed.
     pub async fn tidy(&mut self) -> Result<()> {
         let table = Arc::clone(&self.table);
         self.staging_made = false;
-        let complete = self.ended && self.state.keys(ledger::PART.as_bytes()).is_empty();
-        let job = move || {
-            if complete && table.settings.success_file {
-                table.folders.mark(SUCCESS_FILE)?;
-            }
-            table.folders.tidy()
-        };
-        self.table.doors.io.run(job).await?
+        self.table.doors.io.run(move || table.folders.tidy()).await?
     }
 
     /// How much is on its way, for metrics.
@@ -588,107 +575,6 @@ impl FileWriter {
             }
         }
     }
-
-    /// Adds an item to a list of the state; a full log is waited for.
-    pub(super) async fn push_item(&mut self, list: &[u8], item: &[u8]) -> Result<()> {
-        let mut waited = Duration::ZERO;
-        loop {
-            match self.state.push(list, item) {
-                Ok(_) => return Ok(()),
-                Err(error) => self.wait_for_room(error, &mut waited).await?,
-            }
-        }
-    }
-
-    /// Waits a while if `error` is a full log, and fails otherwise.
-    pub(super) fn wait_for_room(
-        &self,
-        error: Error,
-        waited: &mut Duration,
-    ) -> impl Future<Output = Result<()>> + Send + use<> {
-        let clock = Arc::clone(&self.table.doors.clock);
-        let waits = is_out_of_room(&error) && *waited < ROOM_WAIT;
-        *waited += ROOM_PAUSE;
-        async move {
-            if !waits {
-                return Err(error);
-            }
-            tracing::warn!("no room in the log; waiting");
-            clock.sleep(ROOM_PAUSE).await;
-            Ok(())
-        }
-    }
-
-    /// Spills rows, or waits for encoders, until memory is below its limit.
-    async fn keep_memory(&mut self) -> Result<()> {
-        let limit = self.table.settings.memory_bytes;
-        self.finish_ready().await?;
-        if self.buffered_bytes + self.encoding_bytes <= limit {
-            return Ok(());
-        }
-        while self.encoding_bytes > limit / 2 {
-            self.finish_one().await?;
-        }
-        // Down to half of it, so that not every batch spills a little.
-        let mut left = self.buffered_bytes + self.encoding_bytes;
-        let mut largest: Vec<(u64, u64)> =
-            self.parts.iter().map(|(number, part)| (part.buffered().bytes, *number)).collect();
-        largest.sort_unstable_by(|a, b| b.cmp(a));
-        let mut chosen = Vec::new();
-        for (bytes, number) in largest {
-            if left <= limit / 2 || bytes == 0 {
-                break;
-            }
-            left = left.saturating_sub(bytes);
-            chosen.push(number);
-        }
-        self.spill(chosen).await
-    }
-
-    /// Moves the rows of `parts` that only memory holds to the log, those in encoders first: in the list
-    /// rows stand in the order in which they came.
-    pub(super) async fn spill(&mut self, parts: Vec<u64>) -> Result<()> {
-        let mut spilled = Vec::with_capacity(parts.len());
-        for number in parts {
-            let cpu = self.table.doors.cpu.clone();
-            let part = self.part(number)?;
-            let encode = |batches: Vec<RecordBatch>| {
-                cpu.run(move || {
-                    let pieces = batches.iter().flat_map(spill_pieces);
-                    pieces.map(|piece| spill::encode(&piece)).collect::<Result<Vec<_>>>()
-                })
-            };
-            if let Some(encoding) = &mut part.encoding {
-                let rows = std::mem::take(&mut encoding.unspilled_rows);
-                if rows.rows > 0 {
-                    spilled.push((number, rows, true, encode(std::mem::take(&mut encoding.unspilled))));
-                }
-            }
-            let rows = part.buffered();
-            if rows.rows > 0 {
-                spilled.push((number, rows, false, encode(part.buffer.take_all()?)));
-            }
-        }
-        for (number, rows, in_encoder, items) in spilled {
-            let items = items.await??;
-            let list = ledger::rows_list(&self.part(number)?.record.name);
-            for item in items {
-                self.push_item(&list, &item).await?;
-            }
-            let items_end = self.state.list(&list).end;
-            let part = self.part(number)?;
-            part.record.spilled = part.record.spilled + rows;
-            part.record.changed = true;
-            match &mut part.encoding {
-                Some(encoding) if in_encoder => {
-                    encoding.spilled = encoding.spilled + rows;
-                    encoding.items_end = items_end;
-                }
-                _ => self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes),
-            }
-        }
-        Ok(())
-    }
 }
 
 impl SinkWriter for FileWriter {
@@ -788,27 +674,11 @@ pub struct WriterStats {
     pub encoding: u64,
 }
 
-/// What other tools look for in the folder of a table that is complete.
-const SUCCESS_FILE: &str = "_SUCCESS";
-
 /// A dead letter keeps this much of a row.
 const REJECTED_BYTES_MAX: usize = 64 << 10;
 
 fn close_all(files: &[Arc<PartFile>]) -> Result<()> {
     files.iter().try_for_each(|file| file.close())
-}
-
-/// Rows of an item of the log take about this much memory at most: a fraction of a segment.
-const SPILLED_BYTES: usize = 8 << 20;
-
-/// A batch in pieces for the log.
-fn spill_pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + use<> {
-    let batch = batch.clone();
-    let pieces = batch.get_array_memory_size().div_ceil(SPILLED_BYTES).max(1);
-    let rows = batch.num_rows().div_ceil(pieces).max(1);
-    (0..batch.num_rows())
-        .step_by(rows)
-        .map(move |start| batch.slice(start, rows.min(batch.num_rows() - start)))
 }
 
 /// The `columns` of a batch.

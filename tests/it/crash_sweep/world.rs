@@ -315,10 +315,9 @@ fn observer(world: &World) -> alluvium::runtime::Observer {
             let mut acknowledged = lock(&acknowledged);
             for path in disk.list_all() {
                 let visible = path.starts_with(TABLE) || path.starts_with(BAD);
-                if visible && !acknowledged.files.contains_key(&path) {
-                    if let Ok(bytes) = disk.read_file(&path) {
-                        acknowledged.files.insert(path, bytes);
-                    }
+                let new = visible && !acknowledged.files.contains_key(&path);
+                if new && let Ok(bytes) = disk.read_file(&path) {
+                    acknowledged.files.insert(path, bytes);
                 }
             }
         }

@@ -147,26 +147,6 @@ async fn no_rows_make_no_file_and_no_folder() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_is_left_only_once_the_input_has_ended_and_all_is_committed() {
-    let disk = disk();
-    let mut kept = Kept::default();
-    let marked = FileSinkSettings { success_file: true, ..settings() };
-    let mark = "/out/t/_SUCCESS";
-    for kind in [BarrierKind::Stop, BarrierKind::End] {
-        let mut run = kept.start(&marked, &by_bucket(), &doors(&disk)).await.unwrap();
-        run.write(5, two).await.unwrap();
-        let (snapshot, _) = run.pre_commit(kind).await.unwrap();
-        run.complete(&mut kept, snapshot);
-        run.writer.tidy().await.unwrap();
-        assert!(disk.read_file(mark).is_err(), "{kind:?}, and nothing is committed");
-        run.commit(&mut kept).await.unwrap();
-        run.writer.tidy().await.unwrap();
-        assert_eq!(disk.read_file(mark).is_ok(), kind == BarrierKind::End);
-    }
-    assert!(disk.after_crash(CrashModel::LoseUnsynced, 0).read_file(mark).is_ok());
-}
-
-#[tokio::test(start_paused = true)]
 async fn no_name_is_ever_used_twice() {
     // C7: over idle buckets and restarts.
     let disk = disk();
@@ -367,6 +347,36 @@ async fn lines_land_too() {
     assert_eq!(visible(&disk).len(), 1);
     assert_eq!(all_landed(&disk), (0..15_000).collect());
     check_ledger(&disk, &run.writer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn compressed_lines_are_whole_files_of_several_frames() {
+    use std::io::Read;
+    for compression in [Compression::Gzip, Compression::Zstd] {
+        let disk = disk();
+        let mut kept = Kept::default();
+        let lines = FileSinkSettings { format: PartFormat::Csv(LineSettings { compression }), ..settings() };
+        for _ in 0..2 {
+            let mut run = kept.start(&lines, &no_buckets(), &doors(&disk)).await.unwrap();
+            run.write(5_000, two).await.unwrap();
+            run.checkpoint(&mut kept, BarrierKind::Checkpoint).await.unwrap();
+        }
+        let mut run = kept.start(&lines, &no_buckets(), &doors(&disk)).await.unwrap();
+        run.checkpoint(&mut kept, BarrierKind::End).await.unwrap();
+        let [path] = &visible(&disk)[..] else { panic!("{:?}", visible(&disk)) };
+        let bytes = disk.read_file(path).unwrap();
+        let mut text = String::new();
+        if compression == Compression::Gzip {
+            assert!(path.to_str().unwrap().ends_with(".csv.gz"));
+            flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+        } else {
+            assert!(path.to_str().unwrap().ends_with(".csv.zst"));
+            zstd::Decoder::new(&bytes[..]).unwrap().read_to_string(&mut text).unwrap();
+        }
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("id,bucket,text"));
+        assert!(lines.eq((0..10_000).map(|id| format!("{id},b{},text of row {id}", id % 2))));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -228,6 +228,26 @@ async fn a_failed_sync_fails_the_task_and_nothing_is_carried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_barrier_is_not_durable_when_an_earlier_one_is_not() {
+    // P7: nobody waited for the first barrier, whose sync failed; the second one grew another file.
+    let disk = disk();
+    let mut run = Kept::default().start(&settings(), &by_bucket(), &doors(&disk)).await.unwrap();
+    let mut barriers = Vec::new();
+    for (epoch, bucket) in ["a", "b"].into_iter().enumerate() {
+        run.write(16, |_| bucket.to_owned()).await.unwrap();
+        if epoch == 0 {
+            disk.fail(StepKind::Sync, "part-", 0, io::ErrorKind::Other, false);
+        }
+        let barrier = Barrier { epoch: Epoch(epoch as u64 + 1), kind: BarrierKind::Checkpoint };
+        barriers.push(run.writer.pre_commit(barrier).await.unwrap());
+    }
+    let second = barriers.pop().unwrap();
+    drop(barriers);
+    assert_eq!(second.durable.await.unwrap_err().kind(), ErrorKind::Retry);
+    assert!(run.write(1, one).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_write_fails_the_task_and_leaves_the_recorded_length() {
     // P7, P8
     let disk = disk();
