@@ -57,7 +57,8 @@ async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors, live: &Live) ->
     };
     let before = {
         let (at, pipeline) = (doors.clone(), job.pipeline().clone());
-        doors.io.run(move || Standing::of(&pipeline, &at)).await??
+        // A state that cannot be read is the job's to refuse, in its own words.
+        doors.io.run(move || Standing::of(&pipeline, &at)).await?.ok()
     };
     announce(args, job.pipeline(), endpoint.as_ref(), live);
     if let Some(endpoint) = endpoint {
@@ -101,7 +102,9 @@ async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors, live: &Live) ->
     };
     live.clear();
     let took = clock.monotonic().saturating_sub(began);
-    finish(args, &job, &doors, &before, outcome.as_ref(), took).await;
+    if let Some(before) = before {
+        finish(args, &job, &doors, &before, outcome.as_ref(), took).await;
+    }
     Ok(match outcome? {
         Outcome::Finished => Exit::Done,
         Outcome::Stopped => signalled.unwrap_or(Exit::Done),
