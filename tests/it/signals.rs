@@ -100,10 +100,7 @@ fn sigint_has_its_own_exit_code() {
 /// The former run ended with its input; this one is stopped before anything new came.
 #[test]
 fn a_stop_with_nothing_new_is_a_stop() {
-    let site = Site::new(PIPELINE);
-    site.feed("a.ndjson", lines(0..100));
-    let mut running = site.start(&[]);
-    running.await_that("files of eight buckets", || site.staged().len() == 8);
+    let (site, running) = eight_open_buckets();
     running.signal(Signal::TERM);
     assert_eq!(running.wait(Duration::from_secs(30)).code, Some(143));
     site.run_well(&["--drain"]);
@@ -111,7 +108,7 @@ fn a_stop_with_nothing_new_is_a_stop() {
     running.await_message("started", 1);
     running.signal(Signal::TERM);
     assert_eq!(running.wait(Duration::from_secs(30)).code, Some(143));
-    site.assert_landed_once(&(0..100).collect::<Vec<_>>());
+    site.assert_landed_once(&(0..8_000).collect::<Vec<_>>());
 }
 
 #[test]

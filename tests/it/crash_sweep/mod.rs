@@ -9,8 +9,8 @@
 //! row group, a spilled chunk, a pending file and a dead letter at once; the sweep asserts that it did.
 //! The input lies on a disk of its own, which does not crash: it is not the job's.
 //!
-//! A failure prints one line that repeats it:
-//! `ALLUVIUM_SWEEP="script step how model seed" cargo test --test it crash_sweep`.
+//! A failure prints the case: script, step, how much of the step happened, model and seed. A run is a
+//! function of these.
 
 mod disks;
 mod world;
