@@ -84,6 +84,7 @@ mod tests;
 
 pub use error::WalError;
 pub use log::Appended;
+pub use log::Ticket;
 pub use log::Wal;
 pub use log::WalStats;
 pub use open::Cut;
