@@ -7,6 +7,7 @@
 //! `writer` for the mark.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -51,7 +52,31 @@ use super::writer::Writer;
 /// next opening has to look for a torn tail. [`Wal::close`] says that there is none.
 #[derive(Clone)]
 pub struct Wal {
-    inner: Arc<Inner>,
+    inner: Arc<Handles>,
+}
+
+/// What handles and tickets share: when the last is gone the log is free for the next opening, also when
+/// a job of the pool is just ending.
+struct Handles(Arc<Inner>);
+
+impl Deref for Handles {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        // In the order of the locks: whoever is writing or syncing ends first, and nobody begins.
+        let writer = lock(&self.writer);
+        self.health.close();
+        drop(writer);
+        drop(lock(&self.syncing));
+        self.spares.close();
+        *lock(&self.held) = None;
+    }
 }
 
 /// What [`Wal::append`] did.
@@ -68,7 +93,7 @@ pub struct Appended {
 /// Dropping it takes nothing back.
 #[derive(Clone)]
 pub struct Ticket {
-    inner: Arc<Inner>,
+    inner: Arc<Handles>,
     appended: Appended,
 }
 
@@ -109,7 +134,7 @@ impl Ticket {
                 return Poll::Ready(Ok(()));
             }
             if self.inner.group.leave(target, context.waker()) {
-                let inner = Arc::clone(&self.inner);
+                let inner = Arc::clone(&self.inner.0);
                 // Detached: it ends when nobody waits any more.
                 drop(self.inner.io.run(move || inner.drive()));
             }
@@ -162,12 +187,6 @@ struct Inner {
     syncs: AtomicU64,
     /// Held while the log is open.
     held: Mutex<Option<Box<dyn DiskLock>>>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.spares.close();
-    }
 }
 
 impl fmt::Debug for Wal {
@@ -234,7 +253,7 @@ impl Wal {
             held: Mutex::new(Some(recovered.lock)),
         };
         inner.prepare();
-        Ok((Self { inner: Arc::new(inner) }, recovered.opened))
+        Ok((Self { inner: Arc::new(Handles(Arc::new(inner))) }, recovered.opened))
     }
 
     /// Appends `entries` as one: after a crash all of them are there or none.
@@ -342,8 +361,7 @@ impl Wal {
     ///
     /// # Errors
     ///
-    /// [`WalError::Poisoned`]; [`WalError::Io`] when a file could not be removed, which the next opening
-    /// tries again.
+    /// [`WalError::Poisoned`]. A file that cannot be removed is none: the next opening tries again.
     pub fn truncate_before(&self, lsn: Lsn) -> Result<(), WalError> {
         let inner = &*self.inner;
         inner.health.check()?;
@@ -352,20 +370,23 @@ impl Wal {
             inner.health.check()?;
             inner.give_up(&mut writer, lsn)?
         };
-        let mut failed = Ok(());
         for segment in gone {
             let path = segment.path.clone();
             let bytes = segment.header.bytes;
             // Somebody may still read it (`Replay`): a file without a name stays as it is as long as it is
             // open.
             let unread = Arc::into_inner(segment).is_some();
-            let freed = if unread { inner.spares.give(&path, bytes) } else { inner.folder.remove(&path) };
-            match freed {
-                Err(failure @ WalError::Io { what: "remove", .. }) => failed = Err(failure),
-                freed => freed.map_err(|failure| inner.health.stop(&failure))?,
+            if unread
+                && inner.spares.take_over(&path, bytes).map_err(|failure| inner.health.stop(&failure))?
+            {
+                continue;
             }
+            let folder = inner.folder.clone();
+            // Behind the caller's back: to free the blocks of a large file takes long. What a crash or a
+            // failure leaves is removed by the next opening.
+            drop(inner.io.run(move || folder.remove(&path)));
         }
-        failed
+        Ok(())
     }
 
     /// Makes everything durable and ends the log for all handles: the next opening knows that nothing is
@@ -427,9 +448,10 @@ impl Inner {
         })
     }
 
-    /// Has spares made, in the background where there is one. Without, the next roll-over makes them.
+    /// Has spares made, in the background where there is one. Without, the next roll-over makes them, but in
+    /// a whole job that is simulated: there they are made here.
     fn prepare(&self) {
-        if tokio::runtime::Handle::try_current().is_ok() {
+        if !self.io.is_inline() || tokio::runtime::Handle::try_current().is_ok() {
             let (spares, health) = (Arc::clone(&self.spares), Arc::clone(&self.health));
             // Detached: the job starts whether or not it is awaited, and `Spares::close` waits for it.
             drop(self.io.run(move || spares.prepare(&health)));

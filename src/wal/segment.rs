@@ -250,7 +250,12 @@ impl Chunk {
             })?;
             self.bytes.truncate(count);
         }
-        Ok(self.held(offset, len).and_then(|range| self.bytes.get(range)))
+        Ok(self.peek(offset, len))
+    }
+
+    /// As [`Self::get`], but only what is in memory.
+    pub(super) fn peek(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.held(offset, len).and_then(|range| self.bytes.get(range))
     }
 
     /// Forgets what was read.

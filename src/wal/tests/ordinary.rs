@@ -399,7 +399,7 @@ fn many_threads_append_and_sync_and_each_finds_its_entries() {
 }
 
 #[tokio::test]
-async fn spares_are_made_in_the_background_where_there_is_a_runtime() {
+async fn spares_are_made_in_the_background() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("log");
     let doors = Doors::real();
