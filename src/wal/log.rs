@@ -603,7 +603,7 @@ impl Inner {
         drop(alone);
         let writer = lock(&self.writer);
         self.health.check()?;
-        writer.mark(end).map_err(|failure| self.health.stop(&failure))?;
+        writer.mark(&self.folder, end).map_err(|failure| self.health.stop(&failure))?;
         self.health.acknowledge(end);
         Ok(())
     }

@@ -154,14 +154,15 @@ impl Writer {
         self.put(draft(pieces), flags, acked)
     }
 
-    /// Leaves the mark that everything below `acked` is durable (W3, D22).
-    pub(super) fn mark(&self, acked: Lsn) -> Result<(), WalError> {
+    /// Leaves word that everything below `acked` is durable, behind the last frame (W3, D22) and far from it.
+    pub(super) fn mark(&self, folder: &Folder, acked: Lsn) -> Result<(), WalError> {
         let life = self.active.life();
         let (at, sequence) = self.written;
         let mark = frame::mark(life, at, acked, sequence);
         self.active
             .write(life.offset(at), &mark)
-            .map_err(|source| io_error("mark", &self.active.path, source))
+            .map_err(|source| io_error("mark", &self.active.path, source))?;
+        self.manifest.witness(folder, acked)
     }
 
     /// Writes the seal behind the last frame.

