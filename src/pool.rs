@@ -145,6 +145,11 @@ impl Pool {
         Self { threads: None, width: 1 }
     }
 
+    /// Whether jobs run in the caller's thread.
+    pub fn is_inline(&self) -> bool {
+        self.threads.is_none()
+    }
+
     /// How many jobs run at a time.
     pub fn width(&self) -> usize {
         self.width as usize
