@@ -60,17 +60,8 @@ impl Doors {
             disk: Arc::new(RealDisk::new()),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
-            cpu: Pool::threads(processors),
-            io: Pool::threads(8),
+            cpu: Pool::threads("alluvium-cpu", processors),
+            io: Pool::threads("alluvium-io", 8),
         }
-    }
-
-    /// How many jobs of the two pools run at a time: the blocking threads that a runtime should be given
-    /// (`max_blocking_threads`).
-    ///
-    /// Left alone tokio makes ten times as many, since a job counts as done a moment before its thread is
-    /// idle; each keeps memory of its own, some megabytes where it has encoded Parquet.
-    pub fn blocking_threads(&self) -> usize {
-        self.cpu.width() + self.io.width()
     }
 }

@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::pipeline::job::LOCK;
 use crate::pipeline::model::Pipeline;
 use crate::pipeline::tables::Known;
+use crate::pipeline::tables::Record;
 use crate::pipeline::tables::Staging;
 use crate::pipeline::tables::Table;
 
@@ -44,10 +45,11 @@ impl GarbageCollection {
 /// # Errors
 ///
 /// [`crate::ErrorKind::Usage`] when the job has no state, or one of other tables;
-/// [`crate::ErrorKind::Damage`] when the state cannot be read back, and nothing is removed then;
+/// [`crate::ErrorKind::Damage`] when the state cannot be read back, or a file that it needs is gone: nothing is
+/// removed then, for what looks like garbage may be what is left of it;
 /// [`crate::ErrorKind::Retry`] when the disk refuses: what was removed so far stays removed.
 pub fn gc(pipeline: &Pipeline, doors: &Doors, dry_run: bool) -> Result<GarbageCollection> {
-    let known = Known::read(doors, pipeline)?;
+    let known = whole(doors, pipeline)?;
     let mut done = GarbageCollection::default();
     for table in &known.tables {
         let staging = Staging::list(doors, table)?;
@@ -81,6 +83,53 @@ pub fn gc(pipeline: &Pipeline, doors: &Doors, dry_run: bool) -> Result<GarbageCo
         }
     }
     Ok(done)
+}
+
+/// What is known, once every file that the newest checkpoint needs was seen.
+fn whole(doors: &Doors, pipeline: &Pipeline) -> Result<Known> {
+    let mut missing: Vec<PathBuf> = Vec::new();
+    loop {
+        let known = Known::read(doors, pipeline)?;
+        let still = gone(doors, &known)?;
+        // A running job moves files while they are looked for: only what is gone twice is gone.
+        match still.iter().find(|path| missing.contains(path)) {
+            None if still.is_empty() => return Ok(known),
+            None => missing = still,
+            Some(path) => {
+                return Err(Error::damage(format!(
+                    "{}: the newest checkpoint needs this file and it is gone, so nothing was removed. Put it back \
+                     under its name; `alluvium verify` lists everything that is wrong",
+                    path.display()
+                )));
+            }
+        }
+    }
+}
+
+/// The files in progress or pending that are there under neither of their names.
+fn gone(doors: &Doors, known: &Known) -> Result<Vec<PathBuf>> {
+    let mut gone = Vec::new();
+    for table in &known.tables {
+        for (name, record) in &table.records {
+            let Record::Open(part) = record else { continue };
+            let (hidden, target) =
+                (table.hidden(name), part.bucket.folder(&table.base).join(name.to_string()));
+            if part.content.len > 0 && !there(doors, &hidden)? && !there(doors, &target)? {
+                gone.push(hidden);
+            }
+        }
+    }
+    Ok(gone)
+}
+
+fn there(doors: &Doors, path: &Path) -> Result<bool> {
+    match doors.disk.metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(Error::retry(format!("{} cannot be looked at", path.display())).with_source(error)),
+    }
 }
 
 /// Removes the staging folder of `table` in which nothing is but, at most, its lock.

@@ -52,9 +52,9 @@ pub struct DataflowSettings {
 }
 
 impl DataflowSettings {
-    /// 16 MiB in front of a sink: some batches of 8,192 rows, so that decoding and encoding overlap, and
+    /// 8 MiB in front of a sink: some batches of 8,192 rows, so that decoding and encoding overlap, and
     /// little beside the sink's own budget.
-    pub const CHANNEL_BYTES: usize = 16 << 20;
+    pub const CHANNEL_BYTES: usize = 8 << 20;
 }
 
 /// Something that happened in a running job; for metrics, progress and tests.
@@ -321,6 +321,6 @@ pub(crate) fn flatten(ended: Result<Result<()>, tokio::task::JoinError>) -> Resu
     match ended {
         Ok(result) => result,
         Err(failed) if failed.is_cancelled() => Ok(()),
-        Err(failed) => Err(crate::pool::panicked(failed)),
+        Err(failed) => Err(crate::pool::panicked(&*failed.into_panic())),
     }
 }

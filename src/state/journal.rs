@@ -47,6 +47,7 @@ pub trait Journal: JournalReader {
     /// # Errors
     ///
     /// [`JournalError::Uncertain`]: never retried.
+    // remove-syncs: Ok(self.end())
     fn sync(&self) -> Result<Lsn, JournalError>;
 
     /// Gives up entries below `before`, or fewer of them: whole segments only.

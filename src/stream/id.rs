@@ -47,7 +47,7 @@ impl fmt::Display for Lineage {
 }
 
 /// A byte position in the one endless log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lsn(pub u64);
 
 impl fmt::Display for Lsn {

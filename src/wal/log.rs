@@ -7,6 +7,7 @@
 //! `writer` for the mark.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -15,6 +16,7 @@ use std::sync::PoisonError;
 use std::sync::RwLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use crate::doors::Doors;
 use crate::doors::Random;
@@ -50,7 +52,31 @@ use super::writer::Writer;
 /// next opening has to look for a torn tail. [`Wal::close`] says that there is none.
 #[derive(Clone)]
 pub struct Wal {
-    inner: Arc<Inner>,
+    inner: Arc<Handles>,
+}
+
+/// What handles and tickets share: when the last is gone the log is free for the next opening, also when
+/// a job of the pool is just ending.
+struct Handles(Arc<Inner>);
+
+impl Deref for Handles {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        // In the order of the locks: whoever is writing or syncing ends first, and nobody begins.
+        let writer = lock(&self.writer);
+        self.health.close();
+        drop(writer);
+        drop(lock(&self.syncing));
+        self.spares.close();
+        *lock(&self.held) = None;
+    }
 }
 
 /// What [`Wal::append`] did.
@@ -60,6 +86,66 @@ pub struct Appended {
     pub lsns: Vec<Lsn>,
     /// Where the log ends now: once [`Wal::durable`] is here, the entries are durable.
     pub end: Lsn,
+}
+
+/// An append that was submitted: ask it when the append is durable.
+///
+/// Dropping it takes nothing back.
+#[derive(Clone)]
+pub struct Ticket {
+    inner: Arc<Handles>,
+    appended: Appended,
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ticket").field(&self.appended).finish()
+    }
+}
+
+impl Ticket {
+    /// What was appended, and where.
+    pub fn appended(&self) -> &Appended {
+        &self.appended
+    }
+
+    /// Blocks until the append is durable. Of all who wait one syncs for the others.
+    ///
+    /// # Errors
+    ///
+    /// [`WalError::Poisoned`]: whether the append is there is unknown until the log is opened again.
+    pub fn wait(&self) -> Result<(), WalError> {
+        self.inner.sync_to(self.appended.end).map(drop)
+    }
+
+    /// As [`Self::wait`], for tasks: a thread of the pool syncs for all of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::wait`].
+    ///
+    /// # Cancellation
+    ///
+    /// Safe: the append stays, and becomes durable with a later sync at the latest.
+    pub async fn durable(&self) -> Result<(), WalError> {
+        std::future::poll_fn(|context| {
+            let target = self.appended.end;
+            if self.inner.reached()? >= target {
+                return Poll::Ready(Ok(()));
+            }
+            if self.inner.group.leave(target, context.waker()) {
+                let inner = Arc::clone(&self.inner.0);
+                // Detached: it ends when nobody waits any more.
+                drop(self.inner.io.run(move || inner.drive()));
+            }
+            // What became durable before the waker was left has woken nobody.
+            match self.inner.reached()? >= target {
+                true => Poll::Ready(Ok(())),
+                false => Poll::Pending,
+            }
+        })
+        .await
+    }
 }
 
 /// Numbers about a log.
@@ -78,6 +164,9 @@ pub struct WalStats {
     pub syncs: u64,
 }
 
+/// 1 MiB of appends that were only submitted wait in memory at most; then they are written, not synced.
+const STAGED_BYTES_MAX: usize = 1 << 20;
+
 struct Inner {
     folder: Folder,
     settings: WalSettings,
@@ -89,18 +178,15 @@ struct Inner {
     syncing: Mutex<()>,
     table: RwLock<Arc<Vec<Live>>>,
     start: AtomicU64,
+    /// Where what is in the file ends.
     end: AtomicU64,
+    /// As `end`, with what is staged.
+    tip: AtomicU64,
     group: Group,
     appended_bytes: AtomicU64,
     syncs: AtomicU64,
     /// Held while the log is open.
     held: Mutex<Option<Box<dyn DiskLock>>>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.spares.close();
-    }
 }
 
 impl fmt::Debug for Wal {
@@ -142,6 +228,8 @@ impl Wal {
             manifest: recovered.manifest,
             active,
             point: recovered.point,
+            staged: Vec::new(),
+            written: (end, recovered.point.sequence),
             holds: std::collections::BTreeMap::new(),
             reserve: recovered.spares.ready() > 0,
             touched: false,
@@ -158,13 +246,14 @@ impl Wal {
             table: RwLock::new(Arc::new(View::live(segments))),
             start: AtomicU64::new(start.0),
             end: AtomicU64::new(end.0),
+            tip: AtomicU64::new(end.0),
             group: Group::default(),
             appended_bytes: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             held: Mutex::new(Some(recovered.lock)),
         };
         inner.prepare();
-        Ok((Self { inner: Arc::new(inner) }, recovered.opened))
+        Ok((Self { inner: Arc::new(Handles(Arc::new(inner))) }, recovered.opened))
     }
 
     /// Appends `entries` as one: after a crash all of them are there or none.
@@ -191,35 +280,20 @@ impl Wal {
     }
 
     fn append_within(&self, entries: &[&[u8]], limit: Option<u64>) -> Result<Appended, WalError> {
-        let inner = &*self.inner;
-        inner.health.check()?;
-        if entries.is_empty() {
-            return Ok(Appended { lsns: Vec::new(), end: self.end() });
-        }
-        let whole =
-            whole_body_bytes(entries).map(|_| draft(entries.iter().map(|entry| (*entry, false, false))));
-        let mut writer = lock(&inner.writer);
-        inner.health.check()?;
-        if !writer.reserve {
-            inner.ensure(1)?;
-            writer.reserve = true;
-        }
-        let before = writer.point.at;
-        let (lsns, rolled) = match whole {
-            Some(whole) if whole.bytes.len() as u64 <= writer.room() => {
-                let put = writer.put(whole, 0, inner.health.durable());
-                (put.map_err(|failure| inner.health.stop(&failure))?, false)
-            }
-            _ => inner.append_planned(&mut writer, entries, limit)?,
-        };
-        let end = writer.point.at;
-        inner.appended_bytes.fetch_add(end.0 - before.0, Ordering::Relaxed);
-        inner.end.store(end.0, Ordering::Release);
-        drop(writer);
-        if rolled {
-            inner.prepare();
-        }
-        Ok(Appended { lsns, end })
+        self.inner.append(entries, limit, false)
+    }
+
+    /// As [`Wal::append`], but the entries may wait in memory until the ticket, or any later append or
+    /// sync, has them written: the cheapest way to many durable appends at a time. Until then they do not
+    /// survive the end of the process and are not read. An append is still there whole or not at all, in
+    /// the order of the calls.
+    ///
+    /// # Errors
+    ///
+    /// As [`Wal::append`].
+    pub fn submit(&self, entries: &[&[u8]]) -> Result<Ticket, WalError> {
+        let appended = self.inner.append(entries, self.inner.settings.log_bytes_max, true)?;
+        Ok(Ticket { inner: Arc::clone(&self.inner), appended })
     }
 
     /// Makes durable everything that was appended before the call; the answer is at least that end. It
@@ -231,9 +305,7 @@ impl Wal {
     ///
     /// [`WalError::Poisoned`]: the outcome for what is above [`Wal::durable`] is unknown.
     pub fn sync(&self) -> Result<Lsn, WalError> {
-        let inner = &*self.inner;
-        let durable = || inner.health.check().map(|()| inner.health.durable());
-        inner.group.wait(self.end(), durable, || inner.lead())
+        self.inner.sync_to(Lsn(self.inner.tip.load(Ordering::Acquire)))
     }
 
     /// Everything below is durable and was acknowledged.
@@ -289,8 +361,7 @@ impl Wal {
     ///
     /// # Errors
     ///
-    /// [`WalError::Poisoned`]; [`WalError::Io`] when a file could not be removed, which the next opening
-    /// tries again.
+    /// [`WalError::Poisoned`]. A file that cannot be removed is none: the next opening tries again.
     pub fn truncate_before(&self, lsn: Lsn) -> Result<(), WalError> {
         let inner = &*self.inner;
         inner.health.check()?;
@@ -299,20 +370,23 @@ impl Wal {
             inner.health.check()?;
             inner.give_up(&mut writer, lsn)?
         };
-        let mut failed = Ok(());
         for segment in gone {
             let path = segment.path.clone();
             let bytes = segment.header.bytes;
             // Somebody may still read it (`Replay`): a file without a name stays as it is as long as it is
             // open.
             let unread = Arc::into_inner(segment).is_some();
-            let freed = if unread { inner.spares.give(&path, bytes) } else { inner.folder.remove(&path) };
-            match freed {
-                Err(failure @ WalError::Io { what: "remove", .. }) => failed = Err(failure),
-                freed => freed.map_err(|failure| inner.health.stop(&failure))?,
+            if unread
+                && inner.spares.take_over(&path, bytes).map_err(|failure| inner.health.stop(&failure))?
+            {
+                continue;
             }
+            let folder = inner.folder.clone();
+            // Behind the caller's back: to free the blocks of a large file takes long. What a crash or a
+            // failure leaves is removed by the next opening.
+            drop(inner.io.run(move || folder.remove(&path)));
         }
-        failed
+        Ok(())
     }
 
     /// Makes everything durable and ends the log for all handles: the next opening knows that nothing is
@@ -374,12 +448,78 @@ impl Inner {
         })
     }
 
-    /// Has spares made, in the background where there is one. Without, the next roll-over makes them.
+    /// Has spares made, in the background where there is one. Without, the next roll-over makes them, but in
+    /// a whole job that is simulated: there they are made here.
     fn prepare(&self) {
-        if tokio::runtime::Handle::try_current().is_ok() {
+        if !self.io.is_inline() || tokio::runtime::Handle::try_current().is_ok() {
             let (spares, health) = (Arc::clone(&self.spares), Arc::clone(&self.health));
             // Detached: the job starts whether or not it is awaited, and `Spares::close` waits for it.
             drop(self.io.run(move || spares.prepare(&health)));
+        }
+    }
+
+    /// Appends `entries`; those that are `staged` stay in memory if they fit in the segment.
+    fn append(&self, entries: &[&[u8]], limit: Option<u64>, staged: bool) -> Result<Appended, WalError> {
+        self.health.check()?;
+        if entries.is_empty() {
+            return Ok(Appended { lsns: Vec::new(), end: Lsn(self.tip.load(Ordering::Acquire)) });
+        }
+        let whole =
+            whole_body_bytes(entries).map(|_| draft(entries.iter().map(|entry| (*entry, false, false))));
+        let mut writer = lock(&self.writer);
+        self.health.check()?;
+        if !writer.reserve {
+            self.ensure(1)?;
+            writer.reserve = true;
+        }
+        let before = writer.point.at;
+        let (lsns, rolled) = match whole {
+            Some(whole) if whole.bytes.len() as u64 <= writer.room() => {
+                let acked = self.health.durable();
+                if staged && writer.staged.len() + whole.bytes.len() <= STAGED_BYTES_MAX {
+                    (writer.stage(whole, acked), false)
+                } else {
+                    (writer.put(whole, 0, acked).map_err(|failure| self.health.stop(&failure))?, false)
+                }
+            }
+            _ => self.append_planned(&mut writer, entries, limit)?,
+        };
+        let end = writer.point.at;
+        self.appended_bytes.fetch_add(end.0 - before.0, Ordering::Relaxed);
+        self.tip.store(end.0, Ordering::Release);
+        self.end.store(writer.written.0.0, Ordering::Release);
+        drop(writer);
+        if rolled {
+            self.prepare();
+        }
+        Ok(Appended { lsns, end })
+    }
+
+    /// Writes what is staged.
+    fn flush(&self) -> Result<(), WalError> {
+        if self.end.load(Ordering::Acquire) < self.tip.load(Ordering::Acquire) {
+            let mut writer = lock(&self.writer);
+            self.health.check()?;
+            writer.flush().map_err(|failure| self.health.stop(&failure))?;
+            self.end.store(writer.written.0.0, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn reached(&self) -> Result<Lsn, WalError> {
+        self.health.check().map(|()| self.health.durable())
+    }
+
+    /// Returns when everything below `target` is durable.
+    fn sync_to(&self, target: Lsn) -> Result<Lsn, WalError> {
+        self.group.wait(target, || self.reached(), |covers| self.lead(covers))
+    }
+
+    /// Waits for those who left wakers, until there are none.
+    fn drive(&self) {
+        while let Some(target) = self.group.farthest(&self.reached()) {
+            // A failure is told to each by what it finds when it is woken.
+            let _reached = self.sync_to(target);
         }
     }
 
@@ -394,6 +534,8 @@ impl Inner {
         let frames = plan(&lens, writer.room(), capacity(self.settings.segment_bytes));
         let rolls = frames.iter().filter(|frame| frame.rolls).count();
         self.check_limit(rolls as u64, limit)?;
+        writer.flush().map_err(|failure| self.health.stop(&failure))?;
+        self.end.store(writer.written.0.0, Ordering::Release);
         // One more: the next opening's.
         self.ensure(rolls + usize::from(rolls > 0))?;
         let group = writer.point.at;
@@ -448,18 +590,20 @@ impl Inner {
         synced.map_err(|failure| self.health.stop(&failure))
     }
 
-    /// Makes durable what is appended now.
-    fn lead(&self) -> Result<(), WalError> {
+    /// Makes durable what is appended now; `covers` is told where that ends.
+    fn lead(&self, covers: &dyn Fn(Lsn)) -> Result<(), WalError> {
+        self.flush()?;
         let alone = lock(&self.syncing);
         // The end first: whatever is below it in an older segment than the newest was synced by the
         // roll-over.
         let end = Lsn(self.end.load(Ordering::Acquire));
+        covers(end);
         let Some(active) = self.table().last().map(|live| Arc::clone(&live.segment)) else { return Ok(()) };
         self.sync_alone(&alone, &active)?;
         drop(alone);
         let writer = lock(&self.writer);
         self.health.check()?;
-        writer.mark(end).map_err(|failure| self.health.stop(&failure))?;
+        writer.mark(&self.folder, end).map_err(|failure| self.health.stop(&failure))?;
         self.health.acknowledge(end);
         Ok(())
     }

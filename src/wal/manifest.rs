@@ -1,4 +1,4 @@
-//! Which segments are the log: two slots of 4 KiB, written in turn.
+//! Which segments are the log: two slots of 4 KiB, written in turn; and a witness of what was acknowledged.
 //!
 //! # On disk, version 1
 //!
@@ -17,6 +17,17 @@
 //!   With none, *start* is where the log goes on and *frames* the sequence of its next frame.
 //! - *start*: where the log starts. *end*: everything below was durable when this was written.
 //! - *next*: the number of the next segment.
+//!
+//! Behind the two slots, at 8192, stands the *witness*. It is overwritten after each sync and never synced:
+//!
+//! ```text
+//!  0      4     8     16              24            32      40
+//!  "ALWA" | crc | log | last's number | last's salt | acked
+//! ```
+//!
+//! The marks in a segment (W3) say the same, but a mark lies in the same sector as the frame before it: what
+//! destroys an acknowledged end destroys its mark as well. Only a loss of power takes back a witness, and
+//! then it says less than it might, never more.
 //!
 //! # Invariants
 //!
@@ -40,6 +51,9 @@ use super::segment::FORMAT_VERSION;
 
 const SLOT_BYTES: usize = 4096;
 const MAGIC: [u8; 4] = *b"ALWM";
+const WITNESS_BYTES: usize = 40;
+const WITNESS_MAGIC: [u8; 4] = *b"ALWA";
+const WITNESS_AT: u64 = 2 * SLOT_BYTES as u64;
 
 /// What a manifest says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +162,7 @@ impl Manifest {
             .open(&new, OpenMode::CreateNew { private: true })
             .map_err(|source| io_error("create", &new, source))?;
         let mut bytes = state.encode();
-        bytes.resize(2 * SLOT_BYTES, 0);
+        bytes.resize(3 * SLOT_BYTES, 0);
         file.write_at(0, &bytes).map_err(|source| io_error("write", &new, source))?;
         file.sync().map_err(|source| io_error("sync", &new, source))?;
         folder.rename(&new, &folder.manifest())?;
@@ -178,10 +192,24 @@ impl Manifest {
                 newest = Some((slot, state));
             }
         }
-        match newest {
-            Some((slot, state)) => Ok(Self { file, state, slot }),
-            None => Err(broken(&path)),
+        let Some((slot, mut state)) = newest else { return Err(broken(&path)) };
+        let mut witness = [0; WITNESS_BYTES];
+        file.read_at(WITNESS_AT, &mut witness).map_err(|source| io_error("read", &path, source))?;
+        state.end = state.end.max(witnessed(&state, &witness));
+        Ok(Self { file, state, slot })
+    }
+
+    /// Leaves word that everything below `acked` is durable; it is not synced.
+    pub(super) fn witness(&self, folder: &Folder, acked: Lsn) -> Result<(), WalError> {
+        let mut bytes = [0; WITNESS_BYTES];
+        bytes[..4].copy_from_slice(&WITNESS_MAGIC);
+        let numbers = [self.state.log, self.state.last.0, self.state.last.1, acked.0];
+        for (place, number) in bytes[8..].chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
         }
+        let crc = crc32fast::hash(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        self.file.write_at(WITNESS_AT, &bytes).map_err(|source| io_error("write", &folder.manifest(), source))
     }
 
     /// Writes the state that was read once more to where it was read: whoever wrote it may have been
@@ -206,6 +234,15 @@ impl Manifest {
             .map_err(|source| failed("write", source))?;
         self.file.sync().map_err(|source| failed("sync", source))
     }
+}
+
+/// What the witness says of the newest segment of `state`; of an older one the next one's header says more.
+fn witnessed(state: &State, bytes: &[u8; WITNESS_BYTES]) -> Lsn {
+    let right = bytes[..4] == WITNESS_MAGIC
+        && u32_at(bytes, 4) == crc32fast::hash(&bytes[8..])
+        && u64_at(bytes, 8) == state.log
+        && (u64_at(bytes, 16), u64_at(bytes, 24)) == state.last;
+    if right { Lsn(u64_at(bytes, 32)) } else { Lsn(0) }
 }
 
 /// The damage of a manifest without a slot that verifies: one of the two always does (it is made whole).

@@ -8,6 +8,8 @@
 //!   [`Wal::sync`] returned. An append is there whole or not at all.
 //! - What was acknowledged is delivered, once and in order, or opening and reading fail and say where the
 //!   damage is: a torn tail is told from damage by what was acknowledged, never guessed.
+//! - What was only submitted ([`Wal::submit`]) promises nothing until its [`Ticket`] says that it is durable,
+//!   and is then as good as appended and synced.
 //! - A failed write, sync or rename ends the log for all ([`WalError::Poisoned`]) until it is opened again.
 //! - A full disk, or a full log, is an ordinary error of an append that changed nothing.
 //!
@@ -48,6 +50,12 @@
 //!     entries.push(logged?.entry);
 //! }
 //! assert_eq!(entries, [b"first".to_vec(), b"second".to_vec()]);
+//!
+//! // Many appends at a time: each has a ticket, and one sync makes all of them durable.
+//! let tickets = [wal.submit(&[b"third".as_slice()])?, wal.submit(&[b"fourth".as_slice()])?];
+//! for ticket in &tickets {
+//!     ticket.wait()?; // in a task: ticket.durable().await?
+//! }
 //! wal.close()?;
 //! # Ok(())
 //! # }
@@ -84,6 +92,7 @@ mod tests;
 
 pub use error::WalError;
 pub use log::Appended;
+pub use log::Ticket;
 pub use log::Wal;
 pub use log::WalStats;
 pub use open::Cut;
@@ -92,4 +101,5 @@ pub use reader::Verified;
 pub use reader::WalReader;
 pub use settings::WalSettings;
 pub use view::Logged;
+pub use view::LoggedRef;
 pub use view::Replay;

@@ -147,6 +147,10 @@ impl SegmentHeader {
     }
 }
 
+/// From here on a call is cheaper than stores into the map: since the last sync the file system has
+/// write-protected the pages, and each first store into one is a fault that costs more than a call.
+const PLAIN_WRITE_BYTES: usize = 4096;
+
 /// Bytes for frames in a segment of `bytes`.
 pub(super) fn capacity(bytes: u64) -> u64 {
     bytes.saturating_sub(SEGMENT_HEADER_BYTES + SEAL_BYTES)
@@ -170,11 +174,11 @@ impl Segment {
         self.header.life.base
     }
 
-    /// Stores `bytes` at `offset`: no system call where the file is mapped.
+    /// Stores `bytes` at `offset`: no system call where the file is mapped and they are few.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match &self.region {
-            Some(region) => region.write(offset, bytes),
-            None => self.file.write_at(offset, bytes),
+            Some(region) if bytes.len() < PLAIN_WRITE_BYTES => region.write(offset, bytes),
+            _ => self.file.write_at(offset, bytes),
         }
     }
 
@@ -246,7 +250,12 @@ impl Chunk {
             })?;
             self.bytes.truncate(count);
         }
-        Ok(self.held(offset, len).and_then(|range| self.bytes.get(range)))
+        Ok(self.peek(offset, len))
+    }
+
+    /// As [`Self::get`], but only what is in memory.
+    pub(super) fn peek(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.held(offset, len).and_then(|range| self.bytes.get(range))
     }
 
     /// Forgets what was read.

@@ -160,17 +160,22 @@ impl Spares {
         open_blank(&self.folder, path, bytes, true)
     }
 
-    /// Takes over the file at `path`, a segment that the manifest no longer names (W7) and nobody reads.
+    /// Takes over the file at `path`, a segment that the manifest no longer names (W7) and nobody reads, or
+    /// removes it.
     pub(super) fn give(&self, path: &Path, bytes: u64) -> Result<(), WalError> {
+        if self.take_over(path, bytes)? { Ok(()) } else { self.folder.remove(path) }
+    }
+
+    /// As [`Self::give`], but a file that is not needed is left to the caller: false.
+    pub(super) fn take_over(&self, path: &Path, bytes: u64) -> Result<bool, WalError> {
         let mut state = lock(&self.state);
         if bytes != self.bytes || state.ready.len() >= SPARES || state.closed {
-            drop(state);
-            return self.folder.remove(path);
+            return Ok(false);
         }
         let spare = self.folder.spare(state.number());
         self.folder.rename(path, &spare)?;
         state.ready.push_back(Ready { path: spare, zeroed: false });
-        Ok(())
+        Ok(true)
     }
 
     /// Makes `spare-<number>`.

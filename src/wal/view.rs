@@ -117,10 +117,9 @@ impl View {
             sequence: None,
             chunk: Chunk::default(),
             index: 0,
-            body: Vec::new(),
-            body_at: from,
-            cursor: 0,
+            body: Body { at: from, offset: 0, len: 0, cursor: 0 },
             partial: None,
+            assembled: false,
             done: from == self.end,
         };
         if !replay.done {
@@ -144,13 +143,41 @@ pub struct Replay {
     chunk: Chunk,
     /// The segment that `chunk` is of.
     index: usize,
-    /// The frame whose entries are handed out.
-    body: Vec<u8>,
-    body_at: Lsn,
-    cursor: usize,
-    /// An entry that goes on in the next frame.
+    /// The body whose entries are handed out, as it lies in `chunk`.
+    body: Body,
+    /// An entry of several pieces, those that were found so far.
     partial: Option<Logged>,
+    /// `partial` is whole and was handed out.
+    assembled: bool,
     done: bool,
+}
+
+/// The verified body of a frame, and how far it was handed out.
+#[derive(Clone, Copy)]
+struct Body {
+    /// Its position.
+    at: Lsn,
+    /// Where in the file it begins.
+    offset: u64,
+    len: usize,
+    cursor: usize,
+}
+
+/// Where an entry lies.
+enum Found {
+    /// In `chunk`, in one piece.
+    Whole { at: Lsn, offset: u64, len: usize },
+    /// Put together of pieces.
+    Assembled(Logged),
+}
+
+/// An entry as it lies in memory, with its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedRef<'a> {
+    /// Where it begins.
+    pub at: Lsn,
+    /// Its bytes.
+    pub entry: &'a [u8],
 }
 
 impl std::fmt::Debug for Replay {
@@ -163,6 +190,14 @@ impl Iterator for Replay {
     type Item = Result<Logged, WalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        self.next_ref().map(|found| found.map(|entry| Logged { at: entry.at, entry: entry.entry.to_vec() }))
+    }
+}
+
+impl Replay {
+    /// The next entry without a copy of its own: it lies where the frame was read to. Only an entry of
+    /// several pieces is put together. Otherwise as [`Iterator::next`].
+    pub fn next_ref(&mut self) -> Option<Result<LoggedRef<'_>, WalError>> {
         if self.done {
             return None;
         }
@@ -170,11 +205,19 @@ impl Iterator for Replay {
         if !matches!(found, Ok(Some(_))) {
             self.done = true;
         }
-        found.transpose()
+        match found {
+            Err(failure) => Some(Err(failure)),
+            Ok(None) => None,
+            Ok(Some(Found::Whole { at, offset, len })) => {
+                Some(Ok(LoggedRef { at, entry: self.chunk.peek(offset, len).unwrap_or_default() }))
+            }
+            Ok(Some(Found::Assembled(logged))) => {
+                let Logged { at, entry } = self.partial.insert(logged);
+                Some(Ok(LoggedRef { at: *at, entry }))
+            }
+        }
     }
-}
 
-impl Replay {
     /// Finds the frame that holds `from`.
     fn seek(&mut self) -> Result<(), WalError> {
         let Some((index, live)) = self.view.find(self.from) else { return Ok(()) };
@@ -214,29 +257,42 @@ impl Replay {
         damage(segment, at, self.view.end, flaw.to_string())
     }
 
-    fn advance(&mut self) -> Result<Option<Logged>, WalError> {
+    fn advance(&mut self) -> Result<Option<Found>, WalError> {
+        if self.assembled {
+            (self.partial, self.assembled) = (None, false);
+        }
         loop {
-            while let Some(rest) = self.body.get(self.cursor..).filter(|rest| !rest.is_empty()) {
-                let at = Lsn(self.body_at.0 + self.cursor as u64);
+            while self.body.cursor < self.body.len {
+                let Body { at: body_at, offset, len, cursor } = self.body;
+                let at = Lsn(body_at.0 + cursor as u64);
+                let offset = offset + cursor as u64;
+                let rest = self.chunk.peek(offset, len - cursor).unwrap_or_default();
                 let piece = PieceStart::decode(rest);
+                // The checksum of the body covers the piece's.
                 let bytes = piece.and_then(|piece| {
                     let len = usize::try_from(piece.len).ok()?;
                     rest.get(piece.start_bytes..piece.start_bytes.checked_add(len)?)
                 });
                 let (Some(piece), Some(bytes)) = (piece, bytes) else { return Err(self.no_entry(at)) };
-                if !piece.verifies(bytes) {
-                    return Err(self.no_entry(at));
-                }
-                let mut logged = match self.partial.take() {
-                    Some(begun) => begun,
-                    None => Logged { at, entry: Vec::with_capacity(bytes.len()) },
-                };
-                logged.entry.extend_from_slice(bytes);
-                self.cursor += piece.start_bytes + bytes.len();
-                if piece.more {
-                    self.partial = Some(logged);
-                } else if logged.at >= self.from {
-                    return Ok(Some(logged));
+                let len = bytes.len();
+                self.body.cursor += piece.start_bytes + len;
+                match (&mut self.partial, piece.more) {
+                    (None, false) if at < self.from => {}
+                    (None, false) => {
+                        let offset = offset + piece.start_bytes as u64;
+                        return Ok(Some(Found::Whole { at, offset, len }));
+                    }
+                    (None, true) => self.partial = Some(Logged { at, entry: bytes.to_vec() }),
+                    (Some(begun), more) => {
+                        begun.entry.extend_from_slice(bytes);
+                        if !more
+                            && let Some(whole) = self.partial.take()
+                            && whole.at >= self.from
+                        {
+                            self.assembled = true;
+                            return Ok(Some(Found::Assembled(whole)));
+                        }
+                    }
                 }
             }
             if self.at >= self.view.end {
@@ -284,10 +340,8 @@ impl Replay {
         if let Err(flaw) = header.check_body(body) {
             return Err(self.flawed(segment, self.at, flaw));
         }
-        self.body.clear();
-        self.body.extend_from_slice(body);
-        self.cursor = 0;
-        self.body_at = Lsn(self.at.0 + FRAME_HEADER_BYTES as u64);
+        let at = Lsn(self.at.0 + FRAME_HEADER_BYTES as u64);
+        self.body = Body { at, offset: offset + ALIGN, len: body.len(), cursor: 0 };
         if header.has(SPLIT) != self.partial.is_some() {
             if self.partial.is_some() || self.sequence.is_some() {
                 return Err(self.flawed(segment, self.at, Flaw::Append));

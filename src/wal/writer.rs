@@ -49,6 +49,10 @@ pub(super) struct Writer {
     pub(super) active: Arc<Segment>,
     /// Where the next frame goes.
     pub(super) point: Point,
+    /// Frames that are not in the file yet: those up to `point`.
+    pub(super) staged: Vec<u8>,
+    /// Where they go, and the sequence of the first of them.
+    pub(super) written: (Lsn, u64),
     /// What must not be given up, by who says so.
     pub(super) holds: BTreeMap<String, Lsn>,
     /// Something was appended to the segment.
@@ -65,7 +69,46 @@ impl Writer {
     }
 
     /// Writes `draft` as the next frame; the caller has checked that it fits.
-    pub(super) fn put(&mut self, mut draft: Draft, flags: u16, acked: Lsn) -> Result<Vec<Lsn>, WalError> {
+    pub(super) fn put(&mut self, draft: Draft, flags: u16, acked: Lsn) -> Result<Vec<Lsn>, WalError> {
+        let (bytes, lsns) = self.frame(draft, flags, acked);
+        if self.staged.is_empty() {
+            self.write_out(&bytes)?;
+        } else {
+            self.staged.extend_from_slice(&bytes);
+            self.flush()?;
+        }
+        Ok(lsns)
+    }
+
+    /// As [`Self::put`], but the frame is in the file only after [`Self::flush`].
+    pub(super) fn stage(&mut self, draft: Draft, acked: Lsn) -> Vec<Lsn> {
+        let (bytes, lsns) = self.frame(draft, 0, acked);
+        self.staged.extend_from_slice(&bytes);
+        lsns
+    }
+
+    /// Writes what is staged, with one call.
+    pub(super) fn flush(&mut self) -> Result<(), WalError> {
+        if !self.staged.is_empty() {
+            let staged = std::mem::take(&mut self.staged);
+            self.write_out(&staged)?;
+            self.staged = staged;
+            self.staged.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes the frames up to `point`.
+    fn write_out(&mut self, bytes: &[u8]) -> Result<(), WalError> {
+        self.active
+            .write(self.active.life().offset(self.written.0), bytes)
+            .map_err(|source| io_error("append to", &self.active.path, source))?;
+        self.written = (self.point.at, self.point.sequence);
+        Ok(())
+    }
+
+    /// Makes `draft` the next frame.
+    fn frame(&mut self, mut draft: Draft, flags: u16, acked: Lsn) -> (Vec<u8>, Vec<Lsn>) {
         self.touched = true;
         let at = self.point.at;
         let life = self.active.life();
@@ -84,13 +127,10 @@ impl Writer {
         if let Some(place) = draft.bytes.get_mut(..FRAME_HEADER_BYTES) {
             place.copy_from_slice(&bytes);
         }
-        self.active
-            .write(life.offset(at), &draft.bytes)
-            .map_err(|source| io_error("append to", &self.active.path, source))?;
         self.point.at = Lsn(at.0 + draft.bytes.len() as u64);
         self.point.sequence += 1;
         self.point.tally.add(header.count, u32_at(&bytes, 4));
-        Ok(draft.starts.iter().map(|start| Lsn(at.0 + start)).collect())
+        (draft.bytes, draft.starts.iter().map(|start| Lsn(at.0 + start)).collect())
     }
 
     /// Writes `frame` of a plan.
@@ -114,17 +154,20 @@ impl Writer {
         self.put(draft(pieces), flags, acked)
     }
 
-    /// Leaves the mark that everything below `acked` is durable (W3, D22).
-    pub(super) fn mark(&self, acked: Lsn) -> Result<(), WalError> {
+    /// Leaves word that everything below `acked` is durable, behind the last frame (W3, D22) and far from it.
+    pub(super) fn mark(&self, folder: &Folder, acked: Lsn) -> Result<(), WalError> {
         let life = self.active.life();
-        let mark = frame::mark(life, self.point.at, acked, self.point.sequence);
+        let (at, sequence) = self.written;
+        let mark = frame::mark(life, at, acked, sequence);
         self.active
-            .write(life.offset(self.point.at), &mark)
-            .map_err(|source| io_error("mark", &self.active.path, source))
+            .write(life.offset(at), &mark)
+            .map_err(|source| io_error("mark", &self.active.path, source))?;
+        self.manifest.witness(folder, acked)
     }
 
     /// Writes the seal behind the last frame.
-    pub(super) fn seal(&self, flags: u16, acked: Lsn) -> Result<(), WalError> {
+    pub(super) fn seal(&mut self, flags: u16, acked: Lsn) -> Result<(), WalError> {
+        self.flush()?;
         let life = self.active.life();
         let point = &self.point;
         let seal = frame::seal(life, point.at, acked, point.sequence, flags, &point.tally);
@@ -174,6 +217,7 @@ impl Writer {
         self.manifest.write(folder, state)?;
         self.active = Arc::new(next);
         self.point.tally = frame::Tally::default();
+        self.written = (self.point.at, self.point.sequence);
         self.touched = false;
         Ok(())
     }

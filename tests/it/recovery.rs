@@ -383,7 +383,7 @@ impl Drop for Mount {
 /// While there is no room nothing is acknowledged and the job lives; the log says what it waits for.
 fn held_back(running: &mut Running, says: &str) {
     let completed = running.count("checkpoint completed");
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(10));
     assert!(running.is_alive(), "{}", running.said().join("\n"));
     assert_eq!(running.count("checkpoint completed"), completed);
     assert!(running.said().iter().any(|line| line.contains(says)), "{}", running.said().join("\n"));

@@ -91,6 +91,7 @@ fn gc_beside_a_running_job_removes_our_orphans_only() {
     let lineage = live[0].parent().unwrap();
     let foreign = [
         lineage.join("notes.txt"),
+        lineage.join(format!("{}.bak", name_of(&orphans[0]))),
         lineage.join("part-0badcafe-1-0-1.parquet"),
         lineage.with_file_name("0badcafe").join("part-0badcafe-1-0-1.parquet"),
         site.table().join("kind=a/somebody-elses.parquet"),
@@ -115,6 +116,34 @@ fn gc_beside_a_running_job_removes_our_orphans_only() {
     running.signal(Signal::TERM);
     assert_eq!(running.wait(PATIENCE).code, Some(143), "the job was not disturbed");
     foreign.iter().for_each(|path| fs::remove_file(path).unwrap());
+    end(&site);
+    site.assert_landed_once(&(0..1_000).collect::<Vec<_>>());
+}
+
+/// What looks like garbage may be what is left of a file that the state needs.
+#[test]
+fn gc_removes_nothing_while_a_file_that_the_state_needs_is_gone() {
+    let site = Site::new(PIPELINE);
+    site.edit_pipeline("rows = 200", "rows = 100000");
+    site.feed("a.ndjson", lines(0..1_000));
+    let mut running = site.start(&[]);
+    running.await_message("checkpoint completed", 2);
+    running.await_that("files in staging", || site.staged().len() == 2);
+    running.kill();
+    let needed = site.staged().remove(0);
+    let elsewhere = site.root.join("elsewhere");
+    fs::rename(&needed, &elsewhere).unwrap();
+    let orphan = needed.with_file_name(name_of(&needed).replace("-1-0-", "-0-0-"));
+    fs::write(&orphan, "of a start before").unwrap();
+    let everything = seen(&site);
+    let (code, said) = site.command("gc");
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains(&name_of(&needed)) && said.contains("nothing was removed"), "{said}");
+    assert_eq!(seen(&site), everything);
+    fs::rename(&elsewhere, &needed).unwrap();
+    let (code, said) = site.command("gc");
+    assert_eq!(code, 0, "{said}");
+    assert!(!orphan.exists() && needed.exists());
     end(&site);
     site.assert_landed_once(&(0..1_000).collect::<Vec<_>>());
 }

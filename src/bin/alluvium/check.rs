@@ -30,7 +30,7 @@ use crate::words::thousands;
 pub(crate) fn check(args: &CheckArgs) -> alluvium::Result<Exit> {
     let doors = Doors::real();
     let pipeline = Pipeline::load(&*doors.disk, &args.file, &ProcessEnvironment)?;
-    let checkup = block_on(&doors, pipeline::check(&pipeline, &doors))??;
+    let checkup = block_on(pipeline::check(&pipeline, &doors))??;
     if !checkup.problems.is_empty() {
         let problems: Vec<String> =
             checkup.problems.iter().map(|problem| format!("{}: {problem}", args.file.display())).collect();

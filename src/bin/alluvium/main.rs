@@ -24,10 +24,6 @@ use crate::args::Args;
 use crate::args::Command;
 use crate::exit::Exit;
 
-/// Faster than the system's for many threads that encode and compress.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     message::announce_faults();
     let exit = std::panic::catch_unwind(|| {

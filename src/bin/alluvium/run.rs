@@ -38,7 +38,7 @@ pub(crate) fn run(args: &RunArgs) -> alluvium::Result<Exit> {
     log(args, &live);
     let doors = Doors::real();
     let pipeline = Pipeline::load(&*doors.disk, &args.file, &ProcessEnvironment)?;
-    let done = block_on(&doors.clone(), drive(args, pipeline, doors, &live))?;
+    let done = block_on(drive(args, pipeline, doors, &live))?;
     live.clear();
     done
 }

@@ -3,13 +3,15 @@
 use std::future::Future;
 
 use alluvium::Error;
-use alluvium::doors::Doors;
 
-/// Runs `future`, which hands its work to the pools of `doors`, to its end.
-pub(crate) fn block_on<F: Future>(doors: &Doors, future: F) -> alluvium::Result<F::Output> {
+/// Runs `future` to its end.
+pub(crate) fn block_on<F: Future>(future: F) -> alluvium::Result<F::Output> {
+    // The pools do the long work; tasks only hand it out, so half the processors are plenty. Fewer threads
+    // also keep less freed memory each.
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(processors.div_ceil(2))
         .enable_all()
-        .max_blocking_threads(doors.blocking_threads())
         .build()
         .map_err(|error| Error::fatal("the asynchronous runtime cannot be started").with_source(error))?;
     Ok(runtime.block_on(future))

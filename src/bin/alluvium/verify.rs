@@ -23,7 +23,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> alluvium::Result<Exit> {
     let doors = Doors::real();
     let pipeline = Pipeline::load(&*doors.disk, &args.file, &ProcessEnvironment)?;
     let settings = VerifySettings { removed_ok: args.removed_ok };
-    let verified = block_on(&doors, pipeline::verify(&pipeline, &doors, settings))??;
+    let verified = block_on(pipeline::verify(&pipeline, &doors, settings))??;
     say(&told(&pipeline, &verified))?;
     let unreadable = |wrong: &Wrong| matches!(wrong, Wrong::Unreadable(_));
     Ok(match verified.findings.as_slice() {

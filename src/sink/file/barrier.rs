@@ -122,7 +122,7 @@ impl FileWriter {
 
     /// Hands the end of a file to an encoder, once its last chunk is in it.
     async fn begin_ending(&mut self, number: u64, reason: RollReason) -> Result<()> {
-        while self.part(number)?.encoding.is_some() || self.encoders.len() > self.table.doors.cpu.width() {
+        while self.part(number)?.encoding.is_some() || self.encoders.len() >= self.table.doors.cpu.width() {
             self.finish_one().await?;
         }
         let (reader, cpu) = (self.state.reader(), self.table.doors.cpu.clone());

@@ -25,8 +25,8 @@ pub struct FileSinkSettings {
     /// When part files are closed.
     #[serde(default)]
     pub roll: RollingPolicy,
-    /// Rows of all buckets that are kept in memory, in bytes; above it, rows are spilled to the log,
-    /// those of the largest bucket first.
+    /// Memory for the rows of all buckets and what they are encoded to, in bytes; when rows take half of
+    /// it they are spilled to the log, those of the largest bucket first.
     #[serde(default = "memory_bytes")]
     pub memory_bytes: u64,
     /// A row group is full when its rows take this much memory, whatever their number.

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use futures::StreamExt;
 
 use crate::error::Error;
 use crate::error::Result;
 use crate::format::spill;
 use crate::sink::file::ledger;
+use crate::sink::file::part::Rows;
 use crate::sink::file::writer::FileWriter;
 use crate::sink::file::writer::ROOM_PAUSE;
 use crate::sink::file::writer::ROOM_WAIT;
@@ -23,7 +25,8 @@ const SPILLED_BYTES: usize = 8 << 20;
 impl FileWriter {
     /// Spills rows, or waits for encoders, until memory is below its limit.
     pub(super) async fn keep_memory(&mut self) -> Result<()> {
-        let limit = self.table.settings.memory_bytes;
+        // The other half is for what rows become on their way: gathered, spilled or encoded they exist twice.
+        let limit = self.table.settings.memory_bytes / 2;
         self.finish_ready().await?;
         if self.buffered_bytes + self.encoding_bytes <= limit {
             return Ok(());
@@ -49,45 +52,64 @@ impl FileWriter {
 
     /// Moves the rows of `parts` that only memory holds to the log, those in encoders first: in the list
     /// rows stand in the order in which they came.
+    ///
+    /// Memory falls as it goes: few pieces are on their way at a time, and rows are freed behind them.
     pub(super) async fn spill(&mut self, parts: Vec<u64>) -> Result<()> {
-        let mut spilled = Vec::with_capacity(parts.len());
-        for number in parts {
-            let cpu = self.table.doors.cpu.clone();
-            let part = self.part(number)?;
-            let encode = |batches: Vec<RecordBatch>| {
-                cpu.run(move || {
-                    let pieces = batches.iter().flat_map(spill_pieces);
-                    pieces.map(|piece| spill::encode(&piece)).collect::<Result<Vec<_>>>()
-                })
-            };
-            if let Some(encoding) = &mut part.encoding {
-                let rows = std::mem::take(&mut encoding.unspilled_rows);
-                if rows.rows > 0 {
-                    spilled.push((number, rows, true, encode(std::mem::take(&mut encoding.unspilled))));
-                }
-            }
-            let rows = part.buffered();
-            if rows.rows > 0 {
-                spilled.push((number, rows, false, encode(part.buffer.take_all()?)));
-            }
-        }
-        for (number, rows, in_encoder, items) in spilled {
-            let items = items.await??;
-            let list = ledger::rows_list(&self.part(number)?.record.name);
-            for item in items {
+        let cpu = self.table.doors.cpu.clone();
+        let ahead = cpu.width() + 1;
+        let pieces = self.take_unspilled(parts)?;
+        let encoded = pieces.into_iter().map(|piece| {
+            let items = cpu.run(move || {
+                spill_pieces(&piece.batch).map(|piece| spill::encode(&piece)).collect::<Result<Vec<_>>>()
+            });
+            async move { (piece.of, piece.ends, items.await.flatten()) }
+        });
+        let mut encoded = futures::stream::iter(encoded).buffered(ahead);
+        while let Some((of, ends, items)) = encoded.next().await {
+            let list = ledger::rows_list(&self.part(of.number)?.record.name);
+            for item in items? {
                 self.push_item(&list, &item).await?;
             }
-            let items_end = self.state.list(&list).end;
-            let part = self.part(number)?;
-            part.record.spilled = part.record.spilled + rows;
-            part.record.changed = true;
-            match &mut part.encoding {
-                Some(encoding) if in_encoder => {
-                    encoding.spilled = encoding.spilled + rows;
-                    encoding.items_end = items_end;
-                }
-                _ => self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes),
+            if let Some(rows) = ends {
+                self.spilled(of, rows, self.state.list(&list).end)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows of `parts` that only memory holds out of encoders' care and out of the buffers.
+    fn take_unspilled(&mut self, parts: Vec<u64>) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        let mut take = |of: Origin, rows: Rows, batches: Vec<RecordBatch>| {
+            let last = batches.len();
+            pieces.extend(batches.into_iter().zip(1..).map(|(batch, number)| Piece {
+                of,
+                batch,
+                ends: (number == last).then_some(rows),
+            }));
+        };
+        for number in parts {
+            let part = self.part(number)?;
+            if let Some(encoding) = &mut part.encoding {
+                let rows = std::mem::take(&mut encoding.unspilled_rows);
+                take(Origin { number, in_encoder: true }, rows, std::mem::take(&mut encoding.unspilled));
+            }
+            take(Origin { number, in_encoder: false }, part.buffered(), part.buffer.take_all()?);
+        }
+        Ok(pieces)
+    }
+
+    /// All the rows that were taken from `of` are in the list of the part, below `items_end`.
+    fn spilled(&mut self, of: Origin, rows: Rows, items_end: u64) -> Result<()> {
+        let part = self.part(of.number)?;
+        part.record.spilled = part.record.spilled + rows;
+        part.record.changed = true;
+        match &mut part.encoding {
+            Some(encoding) if of.in_encoder => {
+                encoding.spilled = encoding.spilled + rows;
+                encoding.items_end = items_end;
+            }
+            _ => self.buffered_bytes = self.buffered_bytes.saturating_sub(rows.bytes),
         }
         Ok(())
     }
@@ -121,6 +143,22 @@ impl FileWriter {
             Ok(())
         }
     }
+}
+
+/// Where rows wait until they are spilled.
+#[derive(Clone, Copy)]
+struct Origin {
+    /// The number of the part.
+    number: u64,
+    in_encoder: bool,
+}
+
+/// A batch on its way to the log.
+struct Piece {
+    of: Origin,
+    batch: RecordBatch,
+    /// With the last batch of its origin: all the rows that were taken there.
+    ends: Option<Rows>,
 }
 
 /// A batch in pieces for the log.

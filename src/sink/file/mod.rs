@@ -23,8 +23,8 @@
 //!
 //! # Memory
 //!
-//! Rows in memory are bounded by `memory_bytes`. Above it, rows of the largest buckets are spilled, each row at
-//! most once, rather than closing row groups early: row groups keep their size however many buckets there
+//! `memory_bytes` bounds rows and what they become: when rows take half of it, those of the largest buckets are
+//! spilled, each row at most once, rather than closing row groups early: row groups keep their size however many buckets there
 //! are, and the log is where those rows would go at the next barrier anyway.
 
 mod barrier;

@@ -34,8 +34,11 @@ pub struct PartName {
     pub extension: String,
 }
 
+/// What follows the dot of any part file: a copy that somebody made under `….parquet.bak` is not ours.
+const EXTENSIONS: [&str; 7] = ["parquet", "ndjson", "ndjson.gz", "ndjson.zst", "csv", "csv.gz", "csv.zst"];
+
 impl PartName {
-    /// Reads a name back; `None` unless it is exactly one that [`fmt::Display`] writes.
+    /// Reads a name back; `None` unless it is exactly one that [`fmt::Display`] writes for a format.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, extension) = name.strip_prefix("part-")?.split_once('.')?;
         let mut parts = stem.split('-');
@@ -47,7 +50,8 @@ impl PartName {
             extension: extension.to_owned(),
         };
         // Signs, leading zeros and upper case are other names.
-        (parts.next().is_none() && parsed.to_string() == name).then_some(parsed)
+        let ours = EXTENSIONS.contains(&extension) && parts.next().is_none() && parsed.to_string() == name;
+        ours.then_some(parsed)
     }
 }
 
@@ -73,6 +77,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sink::file::Compression;
+    use crate::sink::file::LineSettings;
+    use crate::sink::file::PartFormat;
 
     proptest! {
         #[test]
@@ -104,11 +111,29 @@ mod tests {
             "part-0000002a-1-0-7",
             "part-0000002a-1-0-7-8.parquet",
             "part-0000002a-1-0.parquet",
+            "part-0000002a-1-0-7.parquet.bak",
+            "part-0000002a-1-0-7.parquet~",
+            "part-0000002a-1-0-7.ndjson.moved",
             "lock",
             "part-0.parquet",
         ] {
             assert_eq!(PartName::parse(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn the_names_of_every_format_are_ours() {
+        let mut known = Vec::new();
+        for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
+            known.push(PartFormat::Ndjson(LineSettings { compression }).extension());
+            known.push(PartFormat::Csv(LineSettings { compression }).extension());
+        }
+        known.push(PartFormat::default().extension());
+        for extension in &known {
+            let name = format!("part-0000002a-1-0-7.{extension}");
+            assert!(PartName::parse(&name).is_some(), "{name}");
+        }
+        assert_eq!(known.len(), EXTENSIONS.len());
     }
 
     #[test]

@@ -288,6 +288,10 @@ fn in_progress_problem(folders: &Folders, part: &InProgressPart, damage: Damage)
                 "{target:?} is taken by another file, so {hidden:?} ({rows} rows) could never be committed"
             )
         }
+        Damage::Missing => format!(
+            "{hidden:?} (in progress, {rows} rows): the file is gone. Put it back under its name, from a copy if there \
+             is one; without it this state cannot go on, and --accept-loss does not give up files in progress"
+        ),
         damage => format!("{hidden:?} (in progress, {rows} rows): {damage}"),
     }
 }

@@ -444,7 +444,7 @@ impl FileWriter {
 
     /// Hands all waiting rows of a part to an encoder.
     pub(super) async fn begin_chunk(&mut self, number: u64) -> Result<()> {
-        while self.part(number)?.encoding.is_some() || self.encoders.len() > self.table.doors.cpu.width() {
+        while self.part(number)?.encoding.is_some() || self.encoders.len() >= self.table.doors.cpu.width() {
             self.finish_one().await?;
         }
         let (reader, cpu) = (self.state.reader(), self.table.doors.cpu.clone());

@@ -8,6 +8,8 @@ use crate::testing::StepKind;
 /// What a script told its caller.
 #[derive(Debug, Default, Clone)]
 struct Told {
+    /// Every other append is only submitted.
+    submits: bool,
     /// The entries of each append that was begun, in order.
     begun: Vec<Vec<Vec<u8>>>,
     /// So many of them were acknowledged as durable.
@@ -32,10 +34,18 @@ fn script(disk: &CrashDisk, told: &mut Told) -> Result<(), WalError> {
                 _ => vec![entry(number, 700)],
             };
             told.begun.push(batch.clone());
-            let appended = append(&wal, &batch)?;
+            let slices: Vec<_> = batch.iter().map(Vec::as_slice).collect();
+            let ticket = if told.submits && number % 2 == 0 { Some(wal.submit(&slices)?) } else { None };
+            let appended = match &ticket {
+                Some(ticket) => ticket.appended().clone(),
+                None => append(&wal, &batch)?,
+            };
             told.lsns.push(appended.lsns);
             if turn % 3 == 1 {
-                wal.sync()?;
+                match ticket {
+                    Some(ticket) => ticket.wait()?,
+                    None => wal.sync().map(drop)?,
+                }
                 told.durable = told.begun.len();
             }
             if turn == 5 {
@@ -108,8 +118,8 @@ fn check_files(disk: &CrashDisk, what: &str) {
 }
 
 /// The steps of `script` at which a crash is worth a look: of the many writes that initialise a spare, few.
-fn worthwhile(disk: &CrashDisk, stride: usize) -> Vec<usize> {
-    script(disk, &mut Told::default()).unwrap();
+fn worthwhile(disk: &CrashDisk, stride: usize, submits: bool) -> Vec<usize> {
+    script(disk, &mut Told { submits, ..Told::default() }).unwrap();
     let alike = |step: &Step| step.kind == StepKind::Write && step.path.to_string_lossy().contains("making-");
     let steps = disk.steps();
     let few = steps.iter().enumerate().filter(|(number, step)| number % 16 == 3 || !alike(step));
@@ -118,11 +128,14 @@ fn worthwhile(disk: &CrashDisk, stride: usize) -> Vec<usize> {
 
 fn sweep(model: CrashModel, stride: usize, place: impl Fn(&CrashDisk, usize)) {
     let mut crashes = 0;
-    for step in worthwhile(&disk(), stride) {
-        let what = format!("{model:?}, step {step}");
+    let cases = [false, true].map(|submits| (submits, worthwhile(&disk(), stride, submits)));
+    for (submits, step) in
+        cases.into_iter().flat_map(|(submits, steps)| steps.into_iter().map(move |step| (submits, step)))
+    {
+        let what = format!("{model:?}, step {step}, submits: {submits}");
         let disk = disk();
         place(&disk, step);
-        let mut told = Told::default();
+        let mut told = Told { submits, ..Told::default() };
         let failed = script(&disk, &mut told);
         assert!(failed.is_err() || !disk.crashed(), "{what}");
         crashes += 1;
@@ -137,7 +150,7 @@ fn sweep(model: CrashModel, stride: usize, place: impl Fn(&CrashDisk, usize)) {
         assert_eq!(opened.cut, None, "{what}");
         check_files(&after, &what);
     }
-    assert!(crashes > 50);
+    assert!(crashes > 100);
 }
 
 #[test]
@@ -240,7 +253,7 @@ fn a_file_system_without_rename_and_reservation_keeps_the_promises() {
         disk.fail(StepKind::Reserve, "", 0, ErrorKind::Unsupported, true);
     };
     limit(&plain);
-    for step in worthwhile(&plain, 3) {
+    for step in worthwhile(&plain, 3, false) {
         let what = format!("limited, step {step}");
         let disk = disk();
         limit(&disk);

@@ -308,6 +308,19 @@ fn an_acknowledged_last_frame_cut_at_any_byte_is_refused() {
 }
 
 #[test]
+fn an_acknowledged_end_that_is_gone_with_its_mark_is_refused() {
+    let (disk, expected) = acknowledged();
+    let newest = segment_files(&disk).pop().unwrap();
+    let base = u64::from_le_bytes(disk.read_file(&newest).unwrap()[40..48].try_into().unwrap());
+    let end = expected.last().unwrap().at.0 - base + 4096;
+    for lost in [20, 200, 512, 4096, 20_000] {
+        let from = end.saturating_sub(lost).max(4096) as usize;
+        let changed = with_change(&disk, &newest, |bytes| bytes[from..].fill(0));
+        assert_eq!(outcome(&changed, &expected, "the end"), Outcome::Refused, "{lost} bytes");
+    }
+}
+
+#[test]
 fn a_cut_append_over_segments_is_cut_whole_and_its_segments_are_kept_aside() {
     let disk = disk();
     let (wal, _) = open(&disk);

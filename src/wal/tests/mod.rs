@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod faults;
 mod ordinary;
+mod tickets;
 mod watching;
 
 use std::path::Path;

@@ -108,7 +108,7 @@ async fn a_stop_keeps_files_in_progress_and_spills_what_waits() {
 async fn a_barrier_does_not_wait_for_encoders_and_their_rows_are_safe() {
     // With real threads and one async thread an encoder cannot be done before the first wait.
     let disk = disk();
-    let doors = Doors { cpu: Pool::threads(1), ..doors(&disk) };
+    let doors = Doors { cpu: Pool::threads("test", 1), ..doors(&disk) };
     for restart in [false, true] {
         let mut kept = Kept::default();
         let table = FileSinkSettings { path: format!("/out/t{restart}").into(), ..settings() };

@@ -47,7 +47,7 @@ async fn drive(
     let mut doors = sim_doors(disk, random.below(1 << 40));
     if random.chance(1, 3) {
         // Encoders that are at work when a barrier comes.
-        doors.cpu = Pool::threads(1 + usize::try_from(random.below(2)).unwrap());
+        doors.cpu = Pool::threads("test", 1 + usize::try_from(random.below(2)).unwrap());
     }
     let mut run = kept.start(settings, &by_bucket(), &doors).await?;
     while run.position < ROWS {

@@ -197,8 +197,11 @@ async fn a_dropped_call_loses_nothing() {
     stage.settings.chunk_bytes = 7;
     let content: String = (0..200).map(|n| format!("{n}\n")).collect();
     stage.write("a", &content);
-    let doors =
-        Doors { cpu: crate::pool::Pool::threads(3), io: crate::pool::Pool::threads(2), ..stage.doors() };
+    let doors = Doors {
+        cpu: crate::pool::Pool::threads("test", 3),
+        io: crate::pool::Pool::threads("test", 2),
+        ..stage.doors()
+    };
     let format = Arc::new(Lines { header: false });
     let mut source = FileSource::open(stage.settings.clone(), format, None, state(), doors).await.unwrap();
     let mut got = Vec::new();

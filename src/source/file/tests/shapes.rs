@@ -104,7 +104,7 @@ async fn what_is_read_ahead_is_bounded() {
     for n in 0..4 {
         stage.write(&format!("{n}"), "123456789\n".repeat(1000));
     }
-    let doors = Doors { cpu: Pool::threads(8), io: Pool::threads(8), ..stage.doors() };
+    let doors = Doors { cpu: Pool::threads("test", 8), io: Pool::threads("test", 8), ..stage.doors() };
     let format = Arc::new(Lines { header: false });
     let mut source = FileSource::open(stage.settings.clone(), format, None, state(), doors).await.unwrap();
     let mut rows = 0;
