@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use alluvium::doors::Doors;
 use alluvium::stream::Lsn;
+use alluvium::wal::Ticket;
 use alluvium::wal::Wal;
 use alluvium::wal::WalSettings;
 use tokio::runtime::EnterGuard;
@@ -32,6 +33,7 @@ pub struct Alluvium {
 
 struct Handle<'a> {
     log: &'a Alluvium,
+    tickets: Vec<Ticket>,
     _entered: EnterGuard<'a>,
 }
 
@@ -67,7 +69,7 @@ fn await_spares(dir: &Path) -> Result<()> {
 
 impl Log for Alluvium {
     fn writer(&self, _writer: u64) -> Result<Box<dyn Writer + '_>> {
-        Ok(Box::new(Handle { log: self, _entered: self.runtime.enter() }))
+        Ok(Box::new(Handle { log: self, tickets: Vec::new(), _entered: self.runtime.enter() }))
     }
 
     fn give_up(&self, count: u64) -> Result<()> {
@@ -87,19 +89,21 @@ impl Writer for Handle<'_> {
         self.in_flight(&[record])
     }
 
-    /// The one place that says how an append is waited for.
     fn in_flight(&mut self, records: &[&[u8]]) -> Result<()> {
+        self.tickets.clear();
         for record in records {
-            self.log.wal.append(&[record])?;
+            self.tickets.push(self.log.wal.submit(&[record])?);
         }
-        self.log.wal.sync()?;
+        for ticket in &self.tickets {
+            ticket.wait()?;
+        }
         Ok(())
     }
 
     fn commit_batch(&mut self, records: &[&[u8]]) -> Result<()> {
-        let appended = self.log.wal.append(records)?;
-        self.log.wal.sync()?;
-        if let (Some(first), Some(lsn)) = (records.first(), appended.lsns.first()) {
+        let ticket = self.log.wal.submit(records)?;
+        ticket.wait()?;
+        if let (Some(first), Some(lsn)) = (records.first(), ticket.appended().lsns.first()) {
             self.log.batches.lock().map_err(|_| "a writer panicked")?.push((number(first).1, *lsn));
         }
         Ok(())
@@ -113,8 +117,9 @@ impl Writer for Handle<'_> {
 
 pub fn replay(dir: &Path, each: &mut dyn FnMut(&[u8])) -> Result<()> {
     let (wal, _) = Wal::open(&dir.join("log"), WalSettings::default(), &Doors::real())?;
-    for logged in wal.replay(wal.start())? {
-        each(&logged?.entry);
+    let mut replay = wal.replay(wal.start())?;
+    while let Some(logged) = replay.next_ref() {
+        each(logged?.entry);
     }
     // The process ends now, and what a log does when it is dropped is not measured.
     std::mem::forget(wal);
