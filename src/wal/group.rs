@@ -17,6 +17,9 @@ use crate::stream::Lsn;
 use super::WalError;
 use super::health::lock;
 
+/// Wakes everybody. The kernel takes the count as a signed number: the largest unsigned one would wake one.
+const ALL: u32 = i32::MAX as u32;
+
 /// The meeting point of those who wait for durability.
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -57,8 +60,8 @@ impl Drop for Lead<'_> {
         let covered = if self.failed { Lsn(u64::MAX) } else { turn.covered };
         let woken: Vec<_> = turn.wakers.extract_if(.., |(target, _)| *target <= covered).collect();
         drop(turn);
-        self.group.wake(done, u32::MAX);
-        self.group.wake(1 - done, if self.failed { u32::MAX } else { 1 });
+        self.group.wake(done, ALL);
+        self.group.wake(1 - done, if self.failed { ALL } else { 1 });
         for (_, waker) in woken {
             waker.wake();
         }

@@ -185,3 +185,23 @@ fn a_failed_sync_is_told_to_every_ticket_and_nobody_hangs() {
         }
     }
 }
+
+#[test]
+fn threads_that_wait_for_one_sync_are_woken_together() {
+    let home = tempfile::tempdir().unwrap();
+    let (wal, _) = Wal::open(&home.path().join("log"), small(), &Doors::real()).unwrap();
+    let (threads, turns) = (32_u64, 50_u64);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let wal = wal.clone();
+            scope.spawn(move || {
+                for number in 0..turns {
+                    submit(&wal, &entry(thread * 1000 + number, 50)).wait().unwrap();
+                }
+            });
+        }
+    });
+    // Half of those who wait are covered by the sync in hand. Woken one by one they would sync for few.
+    let syncs = wal.stats().syncs;
+    assert!(syncs * 6 < threads * turns, "{syncs} syncs for {} appends", threads * turns);
+}
