@@ -4,6 +4,7 @@
 //! room.
 
 use std::fmt;
+use std::io;
 
 /// What went wrong, in words that start the repair, and what the caller should do about it.
 pub struct Error {
@@ -73,6 +74,24 @@ impl Error {
         self
     }
 
+    /// [`ErrorKind::Fatal`] instead of [`ErrorKind::Retry`] where the cause is that something may not be done
+    /// (no permission, a read-only file system): the next attempt would be told the same.
+    #[must_use]
+    pub(crate) fn fatal_if_forbidden(mut self) -> Self {
+        let mut cause = std::error::Error::source(&self);
+        let mut forbidden = false;
+        while let Some(error) = cause {
+            forbidden |= error.downcast_ref::<io::Error>().is_some_and(|error| {
+                matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+            });
+            cause = error.source();
+        }
+        if forbidden && self.kind == ErrorKind::Retry {
+            self.kind = ErrorKind::Fatal;
+        }
+        self
+    }
+
     /// What the caller should do.
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -100,5 +119,27 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forbidden_stays_forbidden() {
+        let kind = |error: io::Error| {
+            let inner = Error::retry("part file cannot be opened").with_source(error);
+            Error::retry("the barrier failed").with_source(inner).fatal_if_forbidden().kind()
+        };
+        // EPERM, EACCES, EROFS; then EIO and ENOSPC, which may pass.
+        for code in [1, 13, 30] {
+            assert_eq!(kind(io::Error::from_raw_os_error(code)), ErrorKind::Fatal, "{code}");
+        }
+        for code in [5, 28] {
+            assert_eq!(kind(io::Error::from_raw_os_error(code)), ErrorKind::Retry, "{code}");
+        }
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        assert_eq!(Error::damage("x").with_source(denied()).fatal_if_forbidden().kind(), ErrorKind::Damage);
     }
 }

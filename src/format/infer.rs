@@ -47,7 +47,7 @@ const WHOLE_IN_DOUBLE: i128 = 1 << 53;
 #[non_exhaustive]
 pub enum InferError {
     /// There was nothing to guess from.
-    #[error("no record to guess the schema from{}; write a [schema] into the pipeline file", first_fault(*.bad, .first))]
+    #[error("no schema is declared, and there is no record to guess it from{}; write a [schema] into the pipeline file", first_fault(*.bad, .first))]
     NoRecords {
         /// Records that were not valid.
         bad: u64,
@@ -62,7 +62,8 @@ pub enum InferError {
     },
     /// Some fields could be of several types, or of any.
     #[error(
-        "the first {records} records do not tell the type of {}; put this into the pipeline file and choose:\n\n{schema}",
+        "the first {} not tell the type of {}; put this into the pipeline file and choose:\n\n{schema}",
+        if *.records == 1 { "record does".to_owned() } else { format!("{} records do", .records) },
         list(.doubts)
     )]
     Doubtful {

@@ -21,14 +21,21 @@ use crate::pipeline::file::Bound;
 use crate::pipeline::job;
 use crate::pipeline::job::SOURCE;
 use crate::pipeline::model::Pipeline;
+use crate::pipeline::others;
 use crate::pipeline::seen;
 use crate::pipeline::seen::Seen;
 use crate::pipeline::settings::BadRecord;
+use crate::pipeline::tables::Known;
+use crate::pipeline::tables::Record;
+use crate::pipeline::units::counted;
 use crate::pipeline::wiring;
 use crate::sink::file::Identity;
+use crate::sink::file::PartName;
 use crate::source::Sample;
 use crate::source::matching;
+use crate::source::prove;
 use crate::source::sample;
+use crate::state::StateView;
 use crate::storage::Kind;
 use crate::stream::Incarnation;
 use crate::stream::Lineage;
@@ -38,6 +45,8 @@ use crate::stream::Rejected;
 const REASONS_MAX: usize = 5;
 /// Buckets of the sample that are named.
 const BUCKETS_MAX: usize = 3;
+/// Looks at part files before it is believed that they are gone: a file passes through three states.
+const LOOKS: usize = 4;
 
 /// What a run would meet.
 #[derive(Debug, Clone, Default)]
@@ -94,27 +103,46 @@ pub enum StateCheck {
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Retry`] when the disk does not answer; all that is wrong with the pipeline is in
-/// [`Checkup::problems`].
+/// [`crate::ErrorKind::Retry`] when the disk does not answer; [`crate::ErrorKind::Damage`] when the state is
+/// damaged, a file of the input is not the one that was read, or a part file is gone or too short; all that is
+/// wrong with the pipeline is in [`Checkup::problems`].
 pub async fn check(pipeline: &Pipeline, doors: &Doors) -> Result<Checkup> {
     let mut checkup = Checkup::default();
     let (at, of) = (doors.clone(), pipeline.clone());
     let state = doors.io.run(move || look_at_state(&of, &at)).await?;
-    let fixed = match state {
-        Ok((state, fixed)) => {
-            checkup.state = state;
-            fixed
-        }
+    let looked = match state {
+        Ok(looked) => looked,
         Err(error) => {
             checkup.problem(error)?;
-            None
+            Looked::default()
         }
     };
+    checkup.state = looked.state;
     let (at, of) = (doors.clone(), pipeline.clone());
     checkup.problems.extend(doors.io.run(move || look_at_folders(&of, &at)).await?);
 
     let settings = wiring::source(pipeline)?;
+    let read_before = match &looked.source {
+        Some(source) => prove(&settings, source, doors).await?,
+        None => false,
+    };
+    match checkup.state {
+        StateCheck::Unusable => {}
+        StateCheck::Fresh => {
+            let (at, of) = (doors.clone(), pipeline.clone());
+            checkup.notes.extend(doors.io.run(move || others::notes(&*at.disk, &of, None)).await??);
+        }
+        StateCheck::Resumes { .. } => look_at_parts(pipeline, doors).await?,
+    }
+    let problems_before = checkup.problems.len();
     let samples = match matching(&settings, doors).await {
+        // What was read to its end may be removed at any time.
+        Err(error) if error.kind() == ErrorKind::Usage && read_before => {
+            checkup.notes.push(
+                "no file matches the source's path any more; what there was is read to its end".to_owned(),
+            );
+            Ok(Vec::new())
+        }
         Ok(found) => {
             let (files, bytes) = (found.len() as u64, found.iter().map(|(_, bytes)| bytes).sum());
             checkup.input = Some((files, bytes));
@@ -135,7 +163,7 @@ pub async fn check(pipeline: &Pipeline, doors: &Doors) -> Result<Checkup> {
         }
     };
 
-    let schema = match (&pipeline.schema, fixed) {
+    let schema = match (&pipeline.schema, looked.schema) {
         (Some(schema), _) => Some(Arc::clone(schema)),
         (None, Some(fixed)) => {
             checkup
@@ -144,7 +172,7 @@ pub async fn check(pipeline: &Pipeline, doors: &Doors) -> Result<Checkup> {
             checkup.inferred = Some(schema_text(&fixed));
             Some(fixed)
         }
-        (None, None) if samples.is_empty() => None,
+        (None, None) if checkup.problems.len() > problems_before => None,
         (None, None) => match wiring::infer_from(pipeline, &samples) {
             Ok(schema) => {
                 checkup.inferred = Some(schema_text(&schema));
@@ -176,9 +204,9 @@ pub async fn check(pipeline: &Pipeline, doors: &Doors) -> Result<Checkup> {
 }
 
 impl Checkup {
-    /// Takes `error` as a problem of the pipeline, unless the disk is to blame.
+    /// Takes `error` as a problem of the pipeline, unless the disk or the data is to blame.
     fn problem(&mut self, error: Error) -> Result<()> {
-        if error.kind() == ErrorKind::Retry {
+        if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Damage) {
             return Err(error);
         }
         self.problems.push(error.to_string());
@@ -202,10 +230,10 @@ impl Checkup {
     fn judge_sample(&mut self, pipeline: &Pipeline, sample: SampleCheck) {
         if sample.bad > 0 && pipeline.on_error.bad_record == BadRecord::Fail {
             self.problems.push(format!(
-                "{} of the first {} records cannot be taken, and the run stops at the first such: mend them, or set \
+                "{} of the first {} cannot be taken, and the run stops at the first such: mend them, or set \
                  on_error.bad_record to \"dead_letter\" or \"skip\". {}",
                 sample.bad,
-                sample.records,
+                counted(sample.records, "record"),
                 sample.reasons.first().map_or("", String::as_str)
             ));
         }
@@ -213,8 +241,18 @@ impl Checkup {
     }
 }
 
-/// What the state means for the next run, and the schema that is fixed in it. Blocks.
-fn look_at_state(pipeline: &Pipeline, doors: &Doors) -> Result<(StateCheck, Option<SchemaRef>)> {
+/// What a state directory holds for a check.
+#[derive(Default)]
+struct Looked {
+    state: StateCheck,
+    /// The schema that an earlier run has inferred.
+    schema: Option<SchemaRef>,
+    /// The source's task at the newest checkpoint.
+    source: Option<StateView>,
+}
+
+/// What the state means for the next run. Blocks.
+fn look_at_state(pipeline: &Pipeline, doors: &Doors) -> Result<Looked> {
     let state = &pipeline.checkpoint.state;
     if let Some((place, _)) = nearest(doors, state) {
         let system = doors.disk.file_system(&place).map_err(|error| {
@@ -229,8 +267,9 @@ fn look_at_state(pipeline: &Pipeline, doors: &Doors) -> Result<(StateCheck, Opti
             )));
         }
     }
+    let fresh = || Looked { state: StateCheck::Fresh, ..Looked::default() };
     if !seen::is_there(doors, state)? {
-        return Ok((StateCheck::Fresh, None));
+        return Ok(fresh());
     }
     Seen::read(doors, state, |seen| {
         seen.inspection
@@ -238,12 +277,85 @@ fn look_at_state(pipeline: &Pipeline, doors: &Doors) -> Result<(StateCheck, Opti
             .map_err(|error| error.context(format!("checkpoint.state is {}", state.display())))?;
         job::judge_fingerprint(pipeline, seen.checkpoint())?;
         let (Some(epoch), Some(source)) = (seen.epoch(), seen.task(SOURCE)) else {
-            return Ok((StateCheck::Fresh, None));
+            return Ok(fresh());
         };
         let records = crate::source::positions(source)?.iter().map(|split| split.records).sum();
-        let fixed = source.get(wiring::INFERRED)?.map(|fixed| wiring::fixed_schema(&fixed)).transpose()?;
-        Ok((StateCheck::Resumes { epoch: epoch.0, records }, fixed))
+        let schema = source.get(wiring::INFERRED)?.map(|fixed| wiring::fixed_schema(&fixed)).transpose()?;
+        let state = StateCheck::Resumes { epoch: epoch.0, records };
+        Ok(Looked { state, schema, source: Some(source.clone()) })
     })
+}
+
+/// Asks whether the files that the newest checkpoint holds for unfinished are there and long enough; their
+/// bytes are for `verify` to read.
+///
+/// A job that runs beside it moves files: what seems wrong is believed once the state still says the same after
+/// the look.
+///
+/// # Errors
+///
+/// [`ErrorKind::Damage`], naming the files.
+async fn look_at_parts(pipeline: &Pipeline, doors: &Doors) -> Result<()> {
+    let (at, of) = (doors.clone(), pipeline.clone());
+    let look = move || -> Result<Vec<String>> {
+        let mut wrong: Option<Vec<(PartName, String)>> = None;
+        for _ in 0..LOOKS {
+            let now = incomplete(&Known::read(&at, &of)?, &at);
+            let still: Vec<_> = match &wrong {
+                None => now.clone(),
+                Some(before) => now.iter().filter(|found| before.contains(found)).cloned().collect(),
+            };
+            if still.is_empty() {
+                return Ok(Vec::new());
+            }
+            wrong = Some(now);
+        }
+        Ok(wrong.unwrap_or_default().into_iter().map(|(_, what)| what).collect())
+    };
+    let wrong = doors.io.run(look).await??;
+    match wrong.len() {
+        0 => Ok(()),
+        _ => Err(Error::damage(format!(
+            "{} not as the newest checkpoint recorded, and a run would refuse to start:\n  {}",
+            if wrong.len() == 1 { "a part file is" } else { "part files are" },
+            wrong.join("\n  ")
+        ))),
+    }
+}
+
+/// Files in progress or pending that are not there, or too short.
+fn incomplete(known: &Known, doors: &Doors) -> Vec<(PartName, String)> {
+    let len = |path: &Path| doors.disk.metadata(path).ok().filter(|found| found.kind == Kind::File);
+    let mut wrong = Vec::new();
+    for table in &known.tables {
+        for (name, record) in &table.records {
+            let Record::Open(part) = record else { continue };
+            let hidden = table.hidden(name);
+            let target = part.bucket.folder(&table.base).join(name.to_string());
+            // In this order: a rename meanwhile is then seen as both names, never as none.
+            let found = len(&hidden).or_else(|| len(&target).filter(|_| part.pending));
+            let rows = counted(part.content.rows, "row");
+            let what = match found {
+                // A file of no acknowledged bytes is begun anew.
+                None if part.content.len == 0 && !part.pending => continue,
+                None if part.pending => format!(
+                    "{} ({rows}) is gone and was not committed to {}",
+                    hidden.display(),
+                    target.display()
+                ),
+                None => format!("{} (in progress, {rows}): the file is gone", hidden.display()),
+                Some(found) if found.len < part.content.len => format!(
+                    "{}: the file has {} bytes, {} were acknowledged",
+                    hidden.display(),
+                    found.len,
+                    part.content.len
+                ),
+                Some(_) => continue,
+            };
+            wrong.push((name.clone(), what));
+        }
+    }
+    wrong
 }
 
 /// Folders that could not be made or written to. Blocks.

@@ -64,6 +64,11 @@ impl<'t> Document<'t> {
         self.root.get_ref().get(key).is_some_and(|value| value.get_ref().is_array())
     }
 
+    /// True where `key` of the top level is one table (`[sink]`).
+    pub(crate) fn is_table(&self, key: &str) -> bool {
+        self.root.get_ref().get(key).is_some_and(|value| value.get_ref().is_table())
+    }
+
     /// The places alone.
     pub(crate) fn places(&self) -> Places {
         self.places.clone()

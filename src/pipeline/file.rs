@@ -96,6 +96,14 @@ impl PipelineFile {
                     .with_help(format!("write one [{key}]"))
             })
             .collect();
+        let single = document.is_table("transform").then(|| {
+            let reason = "there may be several transforms, so each is one of a list";
+            document
+                .places()
+                .problem_with_key("transform", reason)
+                .with_help("write [[transform]], in two brackets")
+        });
+        let several: Vec<Problem> = several.into_iter().chain(single).collect();
         if !several.is_empty() {
             return Err(refused(several));
         }

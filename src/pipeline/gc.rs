@@ -21,6 +21,7 @@ use crate::pipeline::tables::Known;
 use crate::pipeline::tables::Record;
 use crate::pipeline::tables::Staging;
 use crate::pipeline::tables::Table;
+use crate::pipeline::units::counted;
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,9 +71,9 @@ pub fn gc(pipeline: &Pipeline, doors: &Doors, dry_run: bool) -> Result<GarbageCo
         let young = others.iter().filter(|name| !known.named.contains(**name)).count();
         if young > 0 {
             done.kept.push(format!(
-                "{}: {young} files of the newest start, which no checkpoint has: they are being written, or the next \
-                 start removes them",
-                table.staging.display()
+                "{}: {} of the newest start in no checkpoint yet: being written, or removed by the next start",
+                table.staging.display(),
+                counted(young as u64, "file")
             ));
         }
         if !dry_run && !done.files.is_empty() && staging.there {

@@ -33,6 +33,8 @@ use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::pipeline::model::Pipeline;
+use crate::pipeline::others;
+use crate::pipeline::seen;
 use crate::pipeline::settings::BadRecord;
 use crate::pipeline::success;
 use crate::pipeline::wiring;
@@ -49,6 +51,7 @@ use crate::sink::SinkWriter;
 use crate::sink::file::FileSink;
 use crate::sink::file::Identity;
 use crate::source::FileSource;
+use crate::source::matching;
 use crate::state::Journal;
 use crate::state::State;
 use crate::storage::DiskLock;
@@ -128,6 +131,8 @@ impl Job {
     /// Runs until the input ends, a stop is asked for, or the restart strategy gives up. Goes on from the
     /// newest completed checkpoint of the state directory, if there is one.
     ///
+    /// A stop that comes while the job waits to start again after a failure ends it at once, as stopped.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Usage`] when another process runs the job or the pipeline does not fit its state;
@@ -139,16 +144,21 @@ impl Job {
     /// Like the end of the process: what was safe stays safe, and jobs of the pools may still run, so
     /// that the same process must not start the job again before it has joined the pools.
     pub async fn run(&self, mut stop: watch::Receiver<StopRequest>) -> Result<Outcome> {
+        self.foresee().await?;
         let _lock = self.lock().await?;
         let mut restarts = Restarts::new(self.restart_policy());
         loop {
             let error = match self.attempt(stop.clone()).await {
                 Ok(outcome) => return Ok(outcome),
-                Err(error) => error,
+                Err(error) => error.fatal_if_forbidden(),
             };
             // What a failed start left in the pools must have ended before the next one (P10).
             self.doors.cpu.join().await;
             self.doors.io.join().await;
+            // A stop that was asked for ends with this failure: its final checkpoint was not made.
+            if *stop.borrow() == StopRequest::Stop {
+                return Err(error);
+            }
             let now = self.doors.clock.monotonic();
             let delay = match restarts.failed(error.kind(), now, self.doors.random.next_u64()) {
                 RestartDecision::GiveUp => return Err(error),
@@ -162,10 +172,53 @@ impl Job {
             (self.observer)(&RunEvent::Restarting { after: delay, reason: error.to_string() });
             tokio::select! {
                 biased;
-                Ok(_) = stop.wait_for(|asked| *asked != StopRequest::None) => return Err(error),
+                Ok(_) = stop.wait_for(|asked| *asked == StopRequest::Stop) => {
+                    tracing::warn!(
+                        %error,
+                        "stopped while waiting to start again after a failure, without a final checkpoint; nothing \
+                         acknowledged is lost, the next run resumes from the last completed checkpoint"
+                    );
+                    return Ok(Outcome::Stopped);
+                }
                 () = self.doors.clock.sleep(delay) => {}
             }
         }
+    }
+
+    /// Asks what needs no state of a job that has none yet: what is refused here has made no state directory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Usage`] alone; whatever else is wrong is the attempt's to tell.
+    async fn foresee(&self) -> Result<()> {
+        match self.ask_ahead().await {
+            Err(error) if error.kind() == ErrorKind::Usage => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn ask_ahead(&self) -> Result<()> {
+        let (doors, state) = (self.doors.clone(), self.pipeline.checkpoint.state.clone());
+        if self.doors.io.run(move || seen::is_there(&doors, &state)).await?? {
+            return Ok(());
+        }
+        let _found = matching(&wiring::source(&self.pipeline)?, &self.doors).await?;
+        if self.pipeline.schema.is_none() {
+            let schema = wiring::infer(&self.pipeline, &self.doors).await?;
+            self.pipeline.bind(&wiring::input_format(&self.pipeline, &schema)?.schema())?;
+        }
+        Ok(())
+    }
+
+    /// Warns of files in the tables that a job with another state has landed: this one does not know what is
+    /// in them.
+    async fn warn_of_others(&self, lineage: Lineage) -> Result<()> {
+        let (disk, pipeline) = (Arc::clone(&self.doors.disk), Arc::clone(&self.pipeline));
+        let notes = self.doors.io.run(move || others::notes(&*disk, &pipeline, Some(lineage)));
+        for note in notes.await?? {
+            tracing::warn!("{note}");
+        }
+        Ok(())
     }
 
     /// Takes the lock of the state directory, which is made if it is not there.
@@ -223,6 +276,9 @@ impl Job {
             incarnation: started.incarnation,
             restored: started.restored.as_ref().map(|restored| restored.completed.epoch()),
         });
+        if started.restored.is_none() {
+            self.warn_of_others(started.lineage).await?;
+        }
         let mut states = started.states;
         let mut source_state = states.take(&tasks[0])?;
         let sink_state = states.take(&tasks[1])?;
@@ -289,10 +345,11 @@ impl Job {
         (self.observer)(&RunEvent::Running);
         let on_rejected = on_rejected(letters_inputs);
         let asked = stop.clone();
+        let drained = *asked.borrow() == StopRequest::Drain;
         let mut outcome = dataflow.run(tasks[0].clone(), source, input, on_rejected, start, stop).await?;
         // Where nothing came since the end of an earlier run, its last checkpoint is still the newest. But
         // an input that is followed has no end, unless it is drained.
-        if self.pipeline.source.follow && *asked.borrow() == StopRequest::Stop {
+        if self.pipeline.source.follow && !drained && *asked.borrow() == StopRequest::Stop {
             outcome = Outcome::Stopped;
         }
         if self.pipeline.sink.success_file && outcome == Outcome::Finished {

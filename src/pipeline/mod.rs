@@ -18,6 +18,7 @@ mod inspect;
 mod job;
 mod levels;
 mod model;
+mod others;
 mod problem;
 mod seen;
 pub mod settings;

@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use crate::pipeline::units::ByteSize;
 use crate::pipeline::units::Count;
+use crate::pipeline::units::Number;
 use crate::pipeline::units::TimeSpan;
 
 /// A checkpoint every 10 s: what is lost to readers' patience is small, and one sync of the log in
@@ -278,8 +279,8 @@ pub(crate) struct RestartSettings {
     pub strategy: Option<RestartKind>,
     pub delay: Option<TimeSpan>,
     pub delay_max: Option<TimeSpan>,
-    pub multiplier: Option<f64>,
-    pub jitter: Option<f64>,
+    pub multiplier: Option<Number>,
+    pub jitter: Option<Number>,
     pub reset_after: Option<TimeSpan>,
     pub attempts: Option<Count>,
 }

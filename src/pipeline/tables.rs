@@ -28,6 +28,7 @@ use crate::sink::file::open_parts;
 use crate::sink::file::resolve;
 use crate::sink::file::staging_root;
 use crate::sink::file::table_folder;
+use crate::storage::Disk;
 use crate::storage::Kind;
 use crate::stream::Epoch;
 use crate::stream::Incarnation;
@@ -209,13 +210,13 @@ impl Staging {
     /// [`crate::ErrorKind::Retry`] when one cannot be listed.
     pub(super) fn list(doors: &Doors, table: &Table) -> Result<Self> {
         let mut staging = Self::default();
-        for entry in list(doors, &table.root)?.unwrap_or_default() {
+        for entry in list(&*doors.disk, &table.root)?.unwrap_or_default() {
             let path = table.root.join(&entry.name);
             if path != table.staging {
                 staging.foreign.push(path);
             }
         }
-        let Some(entries) = list(doors, &table.staging)? else { return Ok(staging) };
+        let Some(entries) = list(&*doors.disk, &table.staging)? else { return Ok(staging) };
         staging.there = true;
         for entry in entries {
             let name = entry.name.to_str();
@@ -230,8 +231,8 @@ impl Staging {
 }
 
 /// The entries of `folder`; `None` when it is not there.
-pub(super) fn list(doors: &Doors, folder: &Path) -> Result<Option<Vec<crate::storage::Entry>>> {
-    match doors.disk.list(folder) {
+pub(super) fn list(disk: &dyn Disk, folder: &Path) -> Result<Option<Vec<crate::storage::Entry>>> {
+    match disk.list(folder) {
         Ok(entries) => Ok(Some(entries)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)

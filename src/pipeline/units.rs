@@ -15,6 +15,16 @@ pub struct ByteSize(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimeSpan(pub Duration);
 
+/// A number of things in words: `1 file`, `2 files`.
+pub(super) fn counted(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// A number that need not be whole, also as a string, so that it can come from the environment.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Number(pub f64);
+
 /// A whole number, also as a string, so that it can come from the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count(pub u64);
@@ -45,12 +55,16 @@ impl ByteSize {
         let trimmed = text.trim();
         let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits);
+        let is_broken = unit.starts_with('.');
         let unit = unit.trim();
         let refuse =
             |why: &str| Err(format!("`{text}` is no size{why}; sizes look like \"256MB\" or \"64MiB\""));
         let Ok(number) = number.replace('_', "").parse::<u64>() else {
             return refuse("");
         };
+        if is_broken {
+            return refuse(": sizes are whole numbers, in a smaller unit where they have to be");
+        }
         let Some((_, bytes)) =
             SIZE_UNITS.iter().find(|(name, _)| *name == unit || (unit.is_empty() && *name == "B"))
         else {
@@ -92,6 +106,9 @@ impl TimeSpan {
             let number = number.parse::<u64>().map_err(|_| refuse(""))?;
             if unit.is_empty() {
                 return Err(refuse(": the unit is missing (ms, s, m, h, d)"));
+            }
+            if unit.starts_with('.') {
+                return Err(refuse(": durations are whole numbers (1h30m, not 1.5h)"));
             }
             let Some((_, ms)) = TIME_UNITS.iter().find(|(name, _)| *name == unit) else {
                 return Err(refuse(&format!(": `{unit}` is no unit (ms, s, m, h, d)")));
@@ -178,6 +195,30 @@ impl<'de> Deserialize<'de> for TimeSpan {
     }
 }
 
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Number;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number such as 1.5")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
+                let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+                number.map(Number).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
+                // What a float cannot tell apart is far beyond every limit of such a key.
+                Ok(Number(number as f64))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Number, E> {
+                Ok(Number(number))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -221,7 +262,7 @@ mod tests {
         for (text, phrase) in [
             ("", "no size"),
             ("MB", "no size"),
-            ("1.5GB", "no unit"),
+            ("1.5GB", "sizes are whole numbers"),
             ("-1MB", "no size"),
             ("256mb", "written `MB`"),
             ("1XB", "no unit"),
@@ -243,6 +284,7 @@ mod tests {
             ("", "no duration"),
             ("10", "unit is missing"),
             ("5 min", "no unit"),
+            ("1.5h", "1h30m, not 1.5h"),
             ("1m1h", "larger units"),
             ("-1s", "no duration"),
             ("1s1s", "each once"),

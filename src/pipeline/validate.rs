@@ -351,11 +351,11 @@ impl Check {
                 if delay.is_zero() {
                     self.refuse("restart.delay", "0 never grows", "for instance \"1s\"");
                 }
-                let multiplier = restart.multiplier.unwrap_or(settings::RESTART_MULTIPLIER);
+                let multiplier = restart.multiplier.map_or(settings::RESTART_MULTIPLIER, |number| number.0);
                 if !(1.0..=100.0).contains(&multiplier) {
                     self.refuse("restart.multiplier", "the multiplier must be from 1 to 100", "");
                 }
-                let jitter = restart.jitter.unwrap_or(settings::RESTART_JITTER);
+                let jitter = restart.jitter.map_or(settings::RESTART_JITTER, |number| number.0);
                 if !(0.0..=1.0).contains(&jitter) {
                     self.refuse(
                         "restart.jitter",

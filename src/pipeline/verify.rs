@@ -24,13 +24,16 @@ use futures::StreamExt;
 use crate::doors::Doors;
 use crate::error::Result;
 use crate::pipeline::inspect::Totals;
+use crate::pipeline::job::SINK;
 use crate::pipeline::model::Pipeline;
 use crate::pipeline::tables::Known;
 use crate::pipeline::tables::Record;
 use crate::pipeline::tables::Staging;
 use crate::pipeline::tables::Table;
 use crate::pipeline::tables::list;
+use crate::pipeline::units::counted;
 use crate::pipeline::verify::content::Look;
+use crate::pipeline::wiring;
 use crate::sink::file::PartName;
 use crate::storage::Kind;
 
@@ -87,7 +90,7 @@ pub async fn verify(pipeline: &Pipeline, doors: &Doors, settings: VerifySettings
     let mut known = read(&pipeline, doors).await?;
     let mut verified = Verified::default();
     verified.look_at(doors, &known, all(&known)).await?;
-    let there = walk(doors, &known).await?;
+    let there = walk(doors, &pipeline, &known).await?;
     for look in 1..=LOOKS {
         let suspects = verified.suspects(&known, &there);
         if suspects.is_empty() {
@@ -119,30 +122,46 @@ fn all(known: &Known) -> Vec<PartName> {
 struct There {
     /// Files with this job's lineage below the table's folder.
     files: Vec<(PathBuf, PartName)>,
+    /// Other files of the table's format in it: readers take them for part of the table.
+    others: Vec<PathBuf>,
     staging: Staging,
 }
 
-async fn walk(doors: &Doors, known: &Known) -> Result<Vec<There>> {
+/// Of files that are told together these are named.
+const NAMED_MAX: usize = 3;
+
+async fn walk(doors: &Doors, pipeline: &Pipeline, known: &Known) -> Result<Vec<There>> {
     let mut walked = Vec::new();
     for table in &known.tables {
+        let extension = match table.task.as_str() {
+            SINK => wiring::part_format(&pipeline.sink).extension(),
+            _ => wiring::letters_format().extension(),
+        };
         let (at, table, lineage) = (doors.clone(), table.clone_folders(), known.lineage);
         let walk = move || -> Result<There> {
             // Staging first: a file that is renamed meanwhile is then seen twice, not never.
             let staging = Staging::list(&at, &table)?;
-            let mut files = Vec::new();
+            let (mut files, mut others) = (Vec::new(), Vec::new());
             let mut open = vec![table.base.clone()];
             while let Some(folder) = open.pop() {
-                for entry in list(&at, &folder)?.unwrap_or_default() {
+                for entry in list(&*at.disk, &folder)?.unwrap_or_default() {
                     let path = folder.join(&entry.name);
-                    match (entry.kind, entry.name.to_str().and_then(PartName::parse)) {
+                    let name = entry.name.to_string_lossy();
+                    match (entry.kind, PartName::parse(&name)) {
                         (Kind::Dir, _) => open.push(path),
-                        (Kind::File, Some(name)) if name.lineage == lineage => files.push((path, name)),
+                        (Kind::File, Some(part)) if part.lineage == lineage => files.push((path, part)),
+                        // Readers of Hive tables pass over names that begin like this.
+                        _ if name.starts_with(['.', '_']) => {}
+                        _ if name.strip_suffix(&extension).is_some_and(|stem| stem.ends_with('.')) => {
+                            others.push(path);
+                        }
                         _ => {}
                     }
                 }
             }
             files.sort_unstable();
-            Ok(There { files, staging })
+            others.sort_unstable();
+            Ok(There { files, others, staging })
         };
         walked.push(doors.io.run(walk).await??);
     }
@@ -211,6 +230,7 @@ impl Verified {
                     None => told.findings.push(Finding::of(path.clone(), Wrong::Unknown)),
                 }
             }
+            told.others(table, &there.others);
             told.staged(doors, known, table, &there.staging).await?;
         }
         told.findings.sort_by(|a, b| a.path.cmp(&b.path));
@@ -251,6 +271,26 @@ impl Verification {
         totals.bytes += record.bytes();
     }
 
+    /// Files that no record names, and that readers of the table read.
+    fn others(&mut self, table: &Table, others: &[PathBuf]) {
+        if others.is_empty() {
+            return;
+        }
+        let named: Vec<String> = others
+            .iter()
+            .take(NAMED_MAX)
+            .map(|path| path.strip_prefix(&table.base).unwrap_or(path).display().to_string())
+            .collect();
+        let more = if others.len() > NAMED_MAX { ", ..." } else { "" };
+        self.notes.push(format!(
+            "{}: {} of the table's format that no record of this job names ({}{more}): whoever reads the table reads \
+             them too",
+            table.base.display(),
+            counted(others.len() as u64, "file"),
+            named.join(", ")
+        ));
+    }
+
     /// What lies in staging and no checkpoint has.
     async fn staged(&mut self, doors: &Doors, known: &Known, table: &Table, staging: &Staging) -> Result<()> {
         let (mut under_way, mut waiting) = (0_u64, 0_u64);
@@ -276,14 +316,16 @@ impl Verification {
         let staging_folder = table.staging.display();
         if under_way > 0 {
             self.notes.push(format!(
-                "{staging_folder}: {under_way} files of the newest start are in no checkpoint yet; if the job does not \
-                 run, its next start removes them and lands their rows anew"
+                "{staging_folder}: {} of the newest start in no checkpoint yet; if the job does not run, its next \
+                 start removes what no checkpoint has and lands the rows anew",
+                counted(under_way, "file")
             ));
         }
         if waiting > 0 {
             self.notes.push(format!(
-                "{staging_folder}: {waiting} files of an earlier start are in no checkpoint; the newest start has not \
-                 removed them yet, it or `alluvium gc` will"
+                "{staging_folder}: {} of an earlier start in no checkpoint, not removed yet by the newest start: it \
+                 or `alluvium gc` will",
+                counted(waiting, "file")
             ));
         }
         for path in &staging.strange {

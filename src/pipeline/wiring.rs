@@ -84,7 +84,7 @@ pub(super) fn fixed_schema(value: &[u8]) -> Result<SchemaRef> {
 }
 
 /// Infers the schema from the first records of the input.
-async fn infer(pipeline: &Pipeline, doors: &Doors) -> Result<SchemaRef> {
+pub(super) async fn infer(pipeline: &Pipeline, doors: &Doors) -> Result<SchemaRef> {
     infer_from(pipeline, &sample(&source(pipeline)?, doors, SAMPLE_LINES).await?)
 }
 
@@ -201,6 +201,11 @@ pub(super) fn part_format(to: &model::FileSink) -> PartFormat {
     }
 }
 
+/// How the files of dead letters are written.
+pub(super) fn letters_format() -> PartFormat {
+    PartFormat::Ndjson(LineSettings::default())
+}
+
 /// The table of dead letters: NDJSON without buckets, rolled as the main table is.
 pub(super) fn dead_letters(
     pipeline: &Pipeline,
@@ -211,7 +216,7 @@ pub(super) fn dead_letters(
 ) -> Result<FileSink> {
     let schema = dead_letter_schema();
     let settings = FileSinkSettings {
-        format: PartFormat::Ndjson(LineSettings::default()),
+        format: letters_format(),
         roll: RollingPolicy {
             bytes_min: Some(pipeline.sink.roll.size),
             rows_min: None,

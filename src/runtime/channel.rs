@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
 
 use crate::error::Error;
+use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::runtime::align::Aligner;
 use crate::stream::Barrier;
@@ -90,6 +91,23 @@ pub(crate) fn gone(who: &str) -> Error {
     Error::retry(format!("the {who} has ended")).with_source(Gone)
 }
 
+/// The error of a driver whose task ended well before the job did: its input was gone, and so was the task
+/// in front of it.
+pub(crate) fn ended_early() -> Error {
+    Error::retry("a task of the job ended before the job did").with_source(Gone)
+}
+
+/// Of two errors of one attempt the one that is told: what failed before what only noticed it, and what
+/// another attempt cannot mend before what it may. Of equals the first.
+pub(crate) fn weightier(first: Error, second: Error) -> Error {
+    let weight = |error: &Error| match error.kind() {
+        ErrorKind::Retry if is_consequence(error) => 0,
+        ErrorKind::Retry => 1,
+        _ => 2,
+    };
+    if weight(&second) > weight(&first) { second } else { first }
+}
+
 /// Whether `error` is only the consequence of another task's end.
 pub(crate) fn is_consequence(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Gone>())
@@ -146,5 +164,34 @@ impl Inputs {
                 batch => return Ok(batch),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bad record ends the source, whose channel closes; the sink ends well, and may be joined first.
+    #[test]
+    fn the_error_of_a_task_is_told_whoever_is_joined_first() {
+        let notice = || [ended_early(), gone("source"), gone("source").context("sink")];
+        for other in notice() {
+            let told = weightier(other, Error::fatal("a bad record"));
+            assert_eq!((told.kind(), told.to_string().as_str()), (ErrorKind::Fatal, "a bad record"));
+        }
+        for other in notice() {
+            assert_eq!(weightier(Error::retry("a failed write"), other).to_string(), "a failed write");
+        }
+        for other in notice() {
+            assert_eq!(weightier(other, Error::retry("a failed write")).to_string(), "a failed write");
+        }
+    }
+
+    #[test]
+    fn what_another_attempt_cannot_mend_is_told_before_what_it_may() {
+        let told = weightier(Error::retry("a checkpoint failed"), Error::fatal("a bad record"));
+        assert_eq!(told.kind(), ErrorKind::Fatal);
+        let told = weightier(Error::damage("a file is gone"), Error::fatal("a bad record"));
+        assert_eq!(told.kind(), ErrorKind::Damage, "of equals the first");
     }
 }

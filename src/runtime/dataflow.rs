@@ -22,6 +22,7 @@ use crate::error::Result;
 use crate::runtime::channel::Inputs;
 use crate::runtime::channel::channel;
 use crate::runtime::channel::is_consequence;
+use crate::runtime::channel::weightier;
 use crate::runtime::driver::Driver;
 use crate::runtime::driver::TaskEvent;
 use crate::runtime::numbers::SinkNumbers;
@@ -111,7 +112,8 @@ pub enum StopRequest {
     None,
     /// Stop with a final checkpoint; in-progress files stay in progress.
     Stop,
-    /// End the input: roll and commit everything, then stop.
+    /// End the input where it is read to: roll and commit everything, then stop. Asked for before the job
+    /// runs, nothing new is read.
     Drain,
 }
 
@@ -258,6 +260,8 @@ impl Dataflow {
             commands: commanded,
             events: self.events,
             changed,
+            // A job that is to end before it began reads nothing new, however fast the source is.
+            reading: *stop.borrow() == StopRequest::None,
         };
         self.tasks.spawn(reading.run());
         let driver = Driver {
@@ -278,29 +282,24 @@ impl Dataflow {
             metrics: self.metrics,
         };
         let mut tasks = self.tasks;
-        let outcome = driver.run(self.received, &mut tasks, stop).await;
+        let mut outcome = driver.run(self.received, &mut tasks, stop).await;
         // After a good end the tasks run out by themselves, since the driver has hung up; after a
         // failure they are stopped where they stand: what they hold is void anyway.
         if outcome.is_err() {
             tasks.abort_all();
         }
-        let mut late = None;
         while let Some(ended) = tasks.join_next().await {
-            match flatten(ended) {
-                Err(error) if !is_consequence(&error) => {
-                    late.get_or_insert(error);
-                }
-                _ => {}
-            }
+            let Err(error) = flatten(ended) else { continue };
+            // What failed first is told, not that others noticed.
+            outcome = match outcome {
+                Ok(outcome) if is_consequence(&error) => Ok(outcome),
+                Ok(_) => Err(error),
+                Err(first) => Err(weightier(first, error)),
+            };
         }
         self.doors.cpu.join().await;
         self.doors.io.join().await;
-        match (outcome, late) {
-            (Ok(outcome), None) => Ok(outcome),
-            // What failed first is told, not that others noticed.
-            (Err(consequence), Some(error)) if is_consequence(&consequence) => Err(error),
-            (Ok(_), Some(error)) | (Err(error), _) => Err(error),
-        }
+        outcome
     }
 
     fn flag(&mut self, set: bool) -> Arc<AtomicBool> {

@@ -31,6 +31,7 @@ use crate::doors::Doors;
 use crate::error::Error;
 use crate::error::ErrorKind;
 use crate::error::Result;
+use crate::runtime::channel::ended_early;
 use crate::runtime::channel::gone;
 use crate::runtime::dataflow::Observer;
 use crate::runtime::dataflow::Outcome;
@@ -117,7 +118,8 @@ impl Driver {
                 biased;
                 Some(ended) = tasks.join_next() => {
                     flatten(ended)?;
-                    return Err(Error::retry("a task of the job ended before the job did"));
+                    // The task that failed may not have been joined yet: its error tells why.
+                    return Err(ended_early());
                 }
                 Some(settled) = run.settling.next() => run.settle(settled)?,
                 Some(event) = events.recv() => run.note(event)?,

@@ -56,12 +56,13 @@ pub(crate) struct SourceTask<S> {
     pub(crate) events: mpsc::UnboundedSender<TaskEvent>,
     /// Records came since the last barrier.
     pub(crate) changed: Arc<AtomicBool>,
+    /// Records are wanted; not behind the barrier of a stop or an end.
+    pub(crate) reading: bool,
 }
 
 impl<S: ReplayableSource> SourceTask<S> {
     /// Runs until the driver hangs up.
     pub(crate) async fn run(mut self) -> Result<()> {
-        let mut reading = true;
         loop {
             tokio::select! {
                 biased;
@@ -71,14 +72,15 @@ impl<S: ReplayableSource> SourceTask<S> {
                     Some(SourceCommand::Inject(barrier)) => {
                         // Behind the barrier of a stop or an end nothing may follow: records read
                         // meanwhile would be taken into an epoch that never completes.
-                        reading &= barrier.kind == crate::stream::BarrierKind::Checkpoint;
+                        self.reading &= barrier.kind == crate::stream::BarrierKind::Checkpoint;
                         self.pass_on(barrier)?;
                     }
                 },
-                read = self.source.next(), if reading => match read? {
+                read = self.source.next(), if self.reading => match read? {
                     Read::Records { batches, rejected } => self.hand_on(batches, rejected).await?,
                     Read::End => {
-                        reading = false;
+                        self.reading = false;
+                        self.numbers.settle(self.source.status());
                         self.tell(TaskEvent::SourceEnded { task: self.task.clone() })?;
                     }
                 },

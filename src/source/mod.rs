@@ -22,6 +22,7 @@ pub use file::SourceStatus;
 pub use file::SplitPosition;
 pub use file::matching;
 pub use file::positions;
+pub use file::prove;
 pub use file::sample;
 
 /// A source that can go back: what a completed checkpoint recorded is read again from there.

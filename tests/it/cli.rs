@@ -72,7 +72,7 @@ fn a_wrong_file_is_refused_with_its_place_and_the_disk_is_untouched() {
     let file = folder.path().join("clicks/pipeline.toml");
     let right = fs::read_to_string(&file).unwrap();
     for (line, instead, says) in [
-        ("partition_by", "partiton_by", "clicks/pipeline.toml:39:1: sink.partiton_by: unknown key"),
+        ("partition_by", "partiton_by", "clicks/pipeline.toml:40:1: sink.partiton_by: unknown key"),
         ("ts:%H", "time:%H", "no field `time` reaches the sink"),
         ("\"out/clicks\"", "\"${NO_SUCH_VARIABLE}\"", "NO_SUCH_VARIABLE is not set"),
         ("\"state/clicks\"", "\"out/clicks\"", "the same folder"),

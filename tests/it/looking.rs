@@ -359,3 +359,131 @@ fn captured_fields_are_a_column_of_the_table() {
     assert_eq!(rows[0][1], Value::from("{\"more\":[1,2]}"));
     assert_eq!(rows[1][1], Value::Null);
 }
+
+#[test]
+fn a_drain_reads_nothing_new_and_says_what_it_left() {
+    let site = Site::new(PIPELINE);
+    site.feed("a.ndjson", lines(0..40));
+    for _ in 0..3 {
+        let (code, out, err) = program(&site, &["run", "pipeline.toml", "--drain"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains("of the input are not read yet") && !out.contains("landed before"), "{out}");
+        assert_eq!(site.ids(), Vec::<i64>::new());
+    }
+    let mut running = site.start(&[]);
+    running.await_that("a checkpoint of all rows", || {
+        program(&site, &["inspect", "state"]).1.contains(", 40 records")
+    });
+    running.signal(Signal::TERM);
+    running.wait(Duration::from_secs(30)).assert_told(143, &[]);
+    // What is safe becomes visible, what is not read stays unread, every time.
+    site.feed("b.ndjson", lines(40..100));
+    let (code, out, err) = program(&site, &["run", "pipeline.toml", "--drain"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("40 rows in ") && out.contains("unread  "), "{out}");
+    assert_eq!(site.ids(), (0..40).collect::<Vec<_>>());
+    let (_, out, _) = program(&site, &["run", "pipeline.toml", "--drain"]);
+    assert!(out.contains("of the input are not read yet"), "{out}");
+    site.edit_pipeline("follow = true\npoll = \"10ms\"\n", "");
+    site.run_well(&[]);
+    site.assert_landed_once(&(0..100).collect::<Vec<_>>());
+    let (_, out, _) = program(&site, &["run", "pipeline.toml", "--drain"]);
+    assert!(out.contains("everything was landed before (100 rows"), "{out}");
+}
+
+#[test]
+fn a_state_that_was_removed_beside_its_table_is_told() {
+    let site = Site::new(&PIPELINE.replace("follow = true\npoll = \"10ms\"\n", ""));
+    site.feed("a.ndjson", lines(0..9) + "broken\n");
+    let first = site.run_well(&[]);
+    assert!(!first.text().contains("another state"), "{first}");
+    let lineage = inspected(&site)["job"]["lineage"].as_str().unwrap().to_owned();
+    fs::remove_dir_all(site.root.join("state")).unwrap();
+    let (code, out, _) = program(&site, &["check", "pipeline.toml"]);
+    assert_eq!(code, 0);
+    let told = format!("holds 3 files of another state (lineage {lineage})");
+    assert!(out.contains(&told) && out.contains("1 file of another state"), "{out}");
+    let ended = site.run_well(&[]);
+    assert!(ended.text().contains(&told) && ended.text().contains("remove the table as well"), "{ended}");
+    assert_eq!(site.ids().len(), 18, "it is told, not refused");
+    let again = site.run_well(&[]);
+    assert!(!again.text().contains("another state"), "this one knows where it is: {again}");
+}
+
+#[test]
+fn files_that_no_record_names_are_a_note_of_verify() {
+    let site = Site::new(&PIPELINE.replace("follow = true\npoll = \"10ms\"\n", ""));
+    site.feed("a.ndjson", lines(0..9));
+    site.run_well(&[]);
+    let (_, out, _) = program(&site, &["verify", "pipeline.toml"]);
+    assert!(!out.contains("note:"), "{out}");
+    let part = files(&site.table())[0].clone();
+    fs::copy(&part, site.table().join("kind=1/stranger.parquet")).unwrap();
+    fs::write(site.table().join("_SUCCESS"), "").unwrap();
+    fs::write(site.table().join("README.txt"), "").unwrap();
+    let (code, out, err) = program(&site, &["verify", "pipeline.toml"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("1 file of the table's format that no record of this job names"), "{out}");
+    assert!(out.contains("(kind=1/stranger.parquet)"), "{out}");
+}
+
+#[test]
+fn without_a_schema_and_a_record_check_and_run_refuse_alike_and_nothing_is_made() {
+    let site = Site::new(&PIPELINE.replace("[schema]\nid = \"int64\"\nkind = \"int64\"\n", ""));
+    let refused = |words: &str| {
+        for command in ["check", "run"] {
+            let (code, _, err) = program(&site, &[command, "pipeline.toml"]);
+            assert_eq!(code, 2, "{command}: {err}");
+            assert!(err.contains(words) && err.contains("[schema]"), "{command}: {err}");
+            assert_eq!(err.to_lowercase().matches("nothing was changed").count(), 1, "{command}: {err}");
+            assert!(!site.root.join("state").exists(), "{command}");
+        }
+    };
+    refused("no record to guess it from");
+    site.feed("a.ndjson", "{\"id\":1,\"kind\":null}\n");
+    refused("the first record does not tell the type of");
+    fs::write(site.input("a.ndjson"), "{\"id\":1}\n").unwrap();
+    for command in ["check", "run"] {
+        let (code, _, err) = program(&site, &[command, "pipeline.toml"]);
+        assert_eq!((code, err.matches("pipeline.toml:").count()), (2, 1), "one place, one name: {err}");
+        assert!(!site.root.join("state").exists(), "{command}");
+    }
+}
+
+/// `/sys` takes no folders, whoever asks.
+#[test]
+fn what_is_forbidden_is_not_tried_again() {
+    let site = Site::new(
+        &PIPELINE
+            .replace("follow = true\npoll = \"10ms\"\n", "")
+            .replace("\"out/x\"", "\"/sys/alluvium/x\"")
+            .replace("strategy = \"none\"", "delay = \"1h\""),
+    );
+    site.feed("a.ndjson", lines(0..9));
+    let ended = site.run(&[]);
+    ended.assert_told(1, &["/sys", "cannot be made", "another attempt would fail in the same way"]);
+    assert_eq!(
+        ended.count("the job failed and starts again from its last completed checkpoint"),
+        0,
+        "{ended}"
+    );
+}
+
+/// Whichever of the tasks is joined first.
+#[test]
+fn a_bad_record_ends_the_job_at_once_every_time() {
+    let site = Site::new(
+        &PIPELINE
+            .replace("follow = true\npoll = \"10ms\"\n", "")
+            .replace("in/*.ndjson", "in/*.csv")
+            .replace("format = \"ndjson\"", "format = \"csv\"")
+            .replace("bad_record = \"dead_letter\"\ndead_letters = \"out/bad\"\n", "")
+            .replace("strategy = \"none\"", "delay = \"1h\""),
+    );
+    site.feed("a.csv", "id,kind\n1,1\n2,\"2\"x\n");
+    for _ in 0..20 {
+        let ended = site.run(&[]);
+        ended.assert_told(1, &["in/a.csv", "bad_record"]);
+        assert_eq!(ended.count("the job failed and starts again from its last completed checkpoint"), 0);
+    }
+}

@@ -522,3 +522,31 @@ fn an_input_that_matches_nothing_is_a_usage_error() {
     let site = Site::new(PIPELINE);
     site.run(&[]).assert_told(2, &["in/*.ndjson", "matches no file"]);
 }
+
+#[test]
+fn check_refuses_an_input_that_a_run_would_refuse_and_no_other() {
+    let site = Site::new(PIPELINE);
+    let whole = lines(0..50, "a");
+    site.feed("a.ndjson", &whole);
+    site.feed("b.ndjson", lines(50..60, "b"));
+    site.run_well(&[]);
+    let both = |code: i32, words: &str| {
+        let (checked, said) = site.command("check");
+        assert_eq!(checked, code, "{said}");
+        assert!(said.contains(words), "{said}");
+        let ran = site.run(&[]);
+        assert_eq!(ran.code, Some(code), "{ran}");
+    };
+    fs::write(site.input("a.ndjson"), &whole[..whole.len() / 2]).unwrap();
+    both(3, "was read up to position");
+    fs::write(site.input("a.ndjson"), lines(100..150, "z") + &whole).unwrap();
+    both(3, "is not the file that was read");
+    fs::write(site.input("a.ndjson"), &whole).unwrap();
+    both(0, "");
+    // What is read to its end may go.
+    fs::remove_file(site.input("a.ndjson")).unwrap();
+    both(0, "");
+    fs::remove_file(site.input("b.ndjson")).unwrap();
+    both(0, "no file matches the source's path any more");
+    site.assert_landed_once(&(0..60).collect::<Vec<_>>());
+}

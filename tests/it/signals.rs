@@ -117,7 +117,33 @@ fn a_second_process_on_the_same_state_is_refused() {
     let second = site.run(&[]);
     let state = site.root.join("state").display().to_string();
     second.assert_told(2, &["in use", "another process", &state, "Nothing was changed"]);
+    assert_eq!(second.text().matches("Nothing was changed").count(), 1, "{second}");
     running.signal(Signal::TERM);
     assert_eq!(running.wait(Duration::from_secs(30)).code, Some(143), "the first one was not disturbed");
     ends_well(&site, 0..8_000);
+}
+
+/// There is nothing to be made safe: what is acknowledged is, and the rest will be read again.
+#[test]
+fn a_signal_while_the_job_waits_to_start_again_ends_it_at_once() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let site = Site::new(&format!("{PIPELINE}[restart]\nstrategy = \"fixed\"\ndelay = \"1h\"\n"));
+        site.feed("a.ndjson", lines(0..100));
+        let mut command = std::process::Command::new("sh");
+        command
+            .arg("-c")
+            .arg("ulimit -f 64; exec \"$0\" run --log json \"$1\"")
+            .arg(crate::support::program())
+            .arg(site.pipeline());
+        let running = crate::job::Running::start(command);
+        running.await_message("the job failed and starts again from its last completed checkpoint", 1);
+        let asked = Instant::now();
+        running.signal(signal);
+        let ended = running.wait(Duration::from_secs(30));
+        let took = asked.elapsed();
+        ended.assert_told(code, &["stopped while waiting to start again", "too large"]);
+        assert!(!ended.text().contains("given up"), "{ended}");
+        assert!(took < Duration::from_secs(5), "it took {took:?}");
+        ends_well(&site, 0..100);
+    }
 }

@@ -76,7 +76,7 @@ pub(crate) struct RunArgs {
     /// How log lines are written
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: LogFormat,
-    /// End the input now: close all files, commit everything, exit
+    /// Read nothing new: close all files, commit everything that is safe, exit
     #[arg(long)]
     pub drain: bool,
     /// Go on although files that wait for their commit are gone; the loss is put on record
@@ -111,7 +111,7 @@ pub(crate) enum LogFormat {
 #[command(
     long_about = "Validates a pipeline file without running it: every key, every relation between keys, the \
 expressions. Prints the parts, what each guarantees, what the whole guarantees, and why. Nothing on the disk is changed.",
-    after_help = "Examples:\n  alluvium check pipeline.toml\n\nExit codes: 0 it can run, 2 it cannot; every mistake is told with its line."
+    after_help = "Examples:\n  alluvium check pipeline.toml\n\nExit codes: 0 it can run; 2 it cannot, every mistake is told with its line; 3 its state, its input or a part file is damaged or missing; 1 the disk cannot be read."
 )]
 pub(crate) struct CheckArgs {
     /// The pipeline file
@@ -124,7 +124,7 @@ pub(crate) struct CheckArgs {
 #[command(
     long_about = "Shows what is in a state directory: checkpoints, positions, open buckets, pending files, \
 incarnations, sizes. Reads only, also beside a running job.",
-    after_help = "Examples:\n  alluvium inspect state/clicks\n  alluvium inspect state/clicks --json\n\nExit codes: 0 shown, 2 no state directory, 3 it is damaged."
+    after_help = "Examples:\n  alluvium inspect state/clicks\n  alluvium inspect state/clicks --json\n\nExit codes: 0 shown; 2 there is no state directory; 3 it is damaged; 1 it cannot be read."
 )]
 pub(crate) struct InspectArgs {
     /// The state directory
@@ -139,9 +139,9 @@ pub(crate) struct InspectArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     long_about = "Proves that every committed file exists, is whole, and has the recorded length, rows and \
-checksum, and that nothing of ours lies around that no checkpoint knows. Reads every byte, changes nothing, and runs \
+checksum, and that no other file with this job's name lies around; other files of the table's format are told as a note. Reads every byte, changes nothing, and runs \
 beside the job.\n\nA committed file may be compacted or removed by the owner of the table; --removed-ok says that this is so.",
-    after_help = "Examples:\n  alluvium verify pipeline.toml\n  alluvium verify pipeline.toml --removed-ok\n\nExit codes: 0 all is well, 1 it could not be read, 2 wrong pipeline file, 3 something is missing or damaged."
+    after_help = "Examples:\n  alluvium verify pipeline.toml\n  alluvium verify pipeline.toml --removed-ok\n\nExit codes: 0 all is well; 3 a file is missing, damaged, not as recorded, or one of this job's that it does not know; 2 the pipeline file is wrong or the job has no state; 1 a file cannot be read."
 )]
 pub(crate) struct VerifyArgs {
     /// The pipeline file
@@ -157,7 +157,7 @@ pub(crate) struct VerifyArgs {
 #[command(
     long_about = "Removes what `verify` calls garbage: files that carry this job's lineage and a former incarnation \
 in their names, and that no retained checkpoint knows. Never a file of anybody else, and nothing by age.",
-    after_help = "Examples:\n  alluvium gc pipeline.toml --dry-run\n  alluvium gc pipeline.toml"
+    after_help = "Examples:\n  alluvium gc pipeline.toml --dry-run\n  alluvium gc pipeline.toml\n\nExit codes: 0 done, or nothing to do; 2 the pipeline file is wrong or the job has no state; 3 the state is damaged, so nothing was removed; 1 a file cannot be removed."
 )]
 pub(crate) struct GcArgs {
     /// The pipeline file
@@ -173,7 +173,7 @@ pub(crate) struct GcArgs {
 #[command(
     long_about = "Writes NAME/pipeline.toml, a commented pipeline that runs as it is, and NAME/data with a sample. \
 Nothing that is there is ever overwritten.",
-    after_help = "Examples:\n  alluvium new clicks\n  alluvium run clicks/pipeline.toml"
+    after_help = "Examples:\n  alluvium new clicks\n  alluvium run clicks/pipeline.toml\n\nExit codes: 0 written; 2 the name is not valid or something is there already; 1 it cannot be written."
 )]
 pub(crate) struct NewArgs {
     /// A folder to make; its last part names the job (a-z, 0-9, - and _)

@@ -32,8 +32,13 @@ pub(crate) fn check(args: &CheckArgs) -> alluvium::Result<Exit> {
     let pipeline = Pipeline::load(&*doors.disk, &args.file, &ProcessEnvironment)?;
     let checkup = block_on(pipeline::check(&pipeline, &doors))??;
     if !checkup.problems.is_empty() {
-        let problems: Vec<String> =
-            checkup.problems.iter().map(|problem| format!("{}: {problem}", args.file.display())).collect();
+        // What has a place in the file names the file itself.
+        let file = args.file.display();
+        let named = |problem: &String| match problem.starts_with(&format!("{file}:")) {
+            true => problem.clone(),
+            false => format!("{file}: {problem}"),
+        };
+        let problems: Vec<String> = checkup.problems.iter().map(named).collect();
         return Err(Error::usage(problems.join("\n")));
     }
     say(&told(&pipeline, &args.file, &checkup))?;
@@ -115,7 +120,7 @@ fn parts(pipeline: &Pipeline) -> Vec<(&'static str, String)> {
     parts.push((
         "schema",
         match &pipeline.schema {
-            Some(schema) => format!("{} fields, declared", schema.fields().len()),
+            Some(schema) => format!("{}, declared", count(schema.fields().len() as u64, "field")),
             None => "inferred from the first records, then fixed in the state".to_owned(),
         },
     ));

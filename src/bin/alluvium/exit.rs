@@ -31,8 +31,8 @@ Exit codes:
   2    the call or the pipeline file is wrong; nothing was changed
   3    acknowledged data is damaged or missing; a person has to decide
   4    fenced: another process has taken over the job
-  130  stopped by SIGINT, after a clean checkpoint
-  143  stopped by SIGTERM, after a clean checkpoint";
+  130  stopped by SIGINT, after a clean checkpoint (or while it waited to start again after a failure)
+  143  stopped by SIGTERM, likewise";
 
 impl From<ErrorKind> for Exit {
     fn from(kind: ErrorKind) -> Self {

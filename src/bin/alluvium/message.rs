@@ -9,6 +9,9 @@ use alluvium::ErrorKind;
 
 use crate::exit::Exit;
 
+/// How an advice begins that comes after an error which has changed nothing.
+const UNCHANGED: &str = "Nothing was changed.";
+
 /// Writes `text` to standard output. A reader that went away (`| head`) is no error.
 pub(crate) fn say(text: &str) -> alluvium::Result<()> {
     let mut out = io::stdout().lock();
@@ -24,8 +27,13 @@ pub(crate) fn say(text: &str) -> alluvium::Result<()> {
 pub(crate) fn failed(command: &str, error: &Error) -> Exit {
     let mut text = format!("{} {error}\n", mark());
     if let Some(advice) = advice(command, error.kind()) {
-        text.push_str(advice);
-        text.push('\n');
+        // It is said once.
+        let told = text.to_lowercase().contains("nothing was changed");
+        let advice = if told { advice.trim_start_matches(UNCHANGED).trim_start() } else { advice };
+        if !advice.is_empty() {
+            text.push_str(advice);
+            text.push('\n');
+        }
     }
     complain(&text);
     Exit::from(error.kind())
@@ -59,7 +67,7 @@ pub(crate) fn announce_faults() {
 
 fn advice(command: &str, kind: ErrorKind) -> Option<&'static str> {
     match (command, kind) {
-        ("run" | "check" | "verify" | "gc", ErrorKind::Usage) => Some("Nothing was changed."),
+        ("run" | "check" | "verify" | "gc", ErrorKind::Usage) => Some(UNCHANGED),
         ("run", ErrorKind::Retry) => Some(
             "The restart strategy has given up. Nothing acknowledged is lost: run it again, and it resumes from the last completed checkpoint.",
         ),

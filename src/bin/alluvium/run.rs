@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alluvium::Error;
@@ -15,6 +17,7 @@ use alluvium::pipeline::ProcessEnvironment;
 use alluvium::pipeline::Standing;
 use alluvium::pipeline::Summary;
 use alluvium::runtime::Outcome;
+use alluvium::runtime::RunEvent;
 use alluvium::runtime::StopRequest;
 use rustix::process::Signal;
 use tokio::signal::unix::SignalKind;
@@ -50,7 +53,16 @@ async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors, live: &Live) ->
     // A file that grows beyond a limit of the process is then an error of the write, not the end of it.
     let _ignored = handled(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
 
-    let job = Job::new(pipeline, doors.clone()).with_accept_loss(args.accept_loss);
+    let waiting = Arc::new(AtomicBool::new(false));
+    let waits = Arc::clone(&waiting);
+    let observer = move |event: &RunEvent| match event {
+        RunEvent::Restarting { .. } => waits.store(true, Ordering::Relaxed),
+        RunEvent::Started { .. } => waits.store(false, Ordering::Relaxed),
+        _ => {}
+    };
+    let job = Job::new(pipeline, doors.clone())
+        .with_accept_loss(args.accept_loss)
+        .with_observer(Arc::new(observer));
     let endpoint = match args.metrics {
         Some(addr) => Some(Endpoint::bind(addr, Arc::clone(job.metrics()), Vec::new()).await?),
         None => None,
@@ -90,15 +102,16 @@ async fn drive(args: &RunArgs, pipeline: Pipeline, doors: Doors, live: &Live) ->
         }
         signalled = Some(exit);
         if !args.quiet && args.log == LogFormat::Text {
-            live.write(b"stopping with a final checkpoint; once more ends it at once\n");
+            let text: &[u8] = match waiting.load(Ordering::Relaxed) {
+                true => {
+                    b"stopping; the job was waiting to start again, so there is nothing to be made safe\n"
+                }
+                false => b"stopping with a final checkpoint; once more ends it at once\n",
+            };
+            live.write(text);
         }
-        stop.send_if_modified(|asked| {
-            let was_none = *asked == StopRequest::None;
-            if was_none {
-                *asked = StopRequest::Stop;
-            }
-            was_none
-        });
+        // A drain that runs goes on to its end, which is near; one that waits to start again ends here.
+        stop.send_replace(StopRequest::Stop);
     };
     live.clear();
     let took = clock.monotonic().saturating_sub(began);
@@ -195,7 +208,9 @@ async fn finish(
     if args.quiet || failed_idle {
         return;
     }
-    let text = summary::told(job.pipeline(), &args.file, before, &summary, outcome.ok().copied(), took);
+    let unread = job.metrics().status().sources.iter().map(|source| source.lag_bytes).sum();
+    let text =
+        summary::told(job.pipeline(), &args.file, before, &summary, outcome.ok().copied(), took, unread);
     if let Err(error) = say(&text) {
         tracing::warn!(%error, "the summary cannot be written");
     }

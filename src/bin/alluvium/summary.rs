@@ -28,7 +28,7 @@ pub(crate) fn word(outcome: Option<Outcome>) -> &'static str {
     }
 }
 
-/// The summary of a run of `pipeline`, which the user calls `file`.
+/// The summary of a run of `pipeline`, which the user calls `file`; of its input it has left `unread` bytes.
 pub(crate) fn told(
     pipeline: &Pipeline,
     file: &Path,
@@ -36,10 +36,18 @@ pub(crate) fn told(
     summary: &Summary,
     outcome: Option<Outcome>,
     took: Duration,
+    unread: u64,
 ) -> String {
     let name = &pipeline.name;
     let mut text = format!("{name}: {} in {}\n", word(outcome), duration(took));
-    if summary.is_nothing_new() && outcome == Some(Outcome::Finished) {
+    let ended = outcome == Some(Outcome::Finished);
+    if summary.is_nothing_new() && ended && unread > 0 {
+        text = format!(
+            "{name}: nothing waited to become visible; {} of the input are not read yet: run it without --drain to \
+             land them\n",
+            bytes(unread)
+        );
+    } else if summary.is_nothing_new() && ended {
         let visible = before.visible();
         text = format!(
             "{name}: nothing new: everything was landed before ({}, {})\n",
@@ -67,6 +75,9 @@ pub(crate) fn told(
                 "left out",
                 format!("{}, filtered out or skipped as bad", count(summary.left_out, "record")),
             );
+        }
+        if ended && unread > 0 {
+            line("unread", format!("{} of the input; a run without --drain lands them", bytes(unread)));
         }
         line("checkpoints", summary.checkpoints.to_string());
     }

@@ -117,6 +117,8 @@ impl Checker<'_> {
     fn names(&self, root: &ast::Expr, chain: &[ast::AccessExpr]) -> Option<Vec<ast::Ident>> {
         let mut names = match root {
             ast::Expr::Identifier(name) => vec![name.clone()],
+            // A word of SQL that is a function without parentheses: `user.id`.
+            ast::Expr::Function(function) => vec![bare_name(function)?.clone()],
             ast::Expr::CompoundIdentifier(names) => names.clone(),
             _ => return None,
         };
@@ -380,13 +382,26 @@ impl Checker<'_> {
 
     /// Some words of SQL are functions without parentheses (`user`): they may be names of fields.
     fn function(&self, function: &ast::Function, tree: &ast::Expr) -> Checked<Typed> {
-        if let (ast::FunctionArguments::None, [ast::ObjectNamePart::Identifier(name)]) =
-            (&function.args, function.name.0.as_slice())
-            && self.schema.column_with_name(&name.value).is_some()
-        {
+        let Some(name) = bare_name(function) else {
+            return Err(self.unsupported(tree, &format!("the function {}", function.name)));
+        };
+        if self.schema.column_with_name(&name.value).is_some() {
             return self.field(std::slice::from_ref(name));
         }
-        Err(self.unsupported(tree, &format!("the function {}", function.name)))
+        let word = &name.value;
+        let reason = format!("`{word}` is a word of SQL, and no field here has this name");
+        Err(at(self.start(name.span), reason).with_help(format!(
+            "if a field is meant, write \"{word}\" in double quotes, as it is spelled in the schema; functions are not \
+             supported"
+        )))
+    }
+}
+
+/// The name of a function that is called without parentheses, as `user` is in SQL.
+fn bare_name(function: &ast::Function) -> Option<&ast::Ident> {
+    match (&function.args, function.name.0.as_slice()) {
+        (ast::FunctionArguments::None, [ast::ObjectNamePart::Identifier(name)]) => Some(name),
+        _ => None,
     }
 }
 

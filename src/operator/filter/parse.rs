@@ -82,7 +82,8 @@ fn syntax(text: &str, error: &ParserError) -> Refusal {
         return refusal;
     }
     refusal.with_help(
-        "strings stand in single quotes; a field whose name is a word of SQL stands in double quotes",
+        "strings stand in single quotes; a field whose name is a word of SQL stands in double quotes: write \"user\" for \
+         a field called user",
     )
 }
 

@@ -610,3 +610,31 @@ fn several_sources_or_sinks_are_refused_in_words() {
         "{told}"
     );
 }
+
+#[test]
+fn a_single_transform_is_one_of_a_list() {
+    let told = parse("name = \"x\"\n[transform]\ntype = \"filter\"\n").unwrap_err().to_string();
+    assert!(told.contains(":2:2: transform: ") && told.contains("write [[transform]]"), "{told}");
+}
+
+#[test]
+fn numbers_that_need_not_be_whole_may_be_strings_too() {
+    let with = |more: &str| {
+        parse(&WHOLE.replacen(
+            "strategy = \"exponential\"",
+            &format!("strategy = \"exponential\"\n{more}"),
+            1,
+        ))
+    };
+    with("multiplier = \"1.5\"\njitter = \"0\"").unwrap();
+    with("multiplier = 3\njitter = 0.25").unwrap();
+    for (wrong, words) in [
+        ("jitter = \"much\"", "expected a number such as 1.5"),
+        ("multiplier = true", "expected a number such as 1.5"),
+        ("multiplier = \"0.5\"", "must be from 1 to 100"),
+        ("multiplier = \"inf\"", "expected a number"),
+    ] {
+        let told = with(wrong).unwrap_err().to_string();
+        assert!(told.contains(words) && !told.contains("f64"), "{wrong}: {told}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::pipeline::units::counted;
 use crate::sink::file::Damage;
 
 /// Something that is wrong.
@@ -58,8 +59,8 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
         match (self.epoch, self.rows) {
-            (Some(epoch), Some(rows)) => write!(f, " (epoch {epoch}, {rows} rows)")?,
-            (None, Some(rows)) => write!(f, " ({rows} rows)")?,
+            (Some(epoch), Some(rows)) => write!(f, " (epoch {epoch}, {})", counted(rows, "row"))?,
+            (None, Some(rows)) => write!(f, " ({})", counted(rows, "row"))?,
             _ => {}
         }
         write!(f, ": {}", self.wrong)
@@ -79,7 +80,7 @@ impl fmt::Display for Wrong {
             ),
             Self::Damaged(damage) => damage.fmt(f),
             Self::Rows { want, found } => {
-                write!(f, "holds {found} rows, {want} were written; its bytes are those that were written")
+                write!(f, "holds {}, {want} were written; its bytes are those that were written", counted(*found, "row"))
             }
             Self::Unknown => f.write_str(
                 "has this job's name and the state does not know it: the state is older than the table, or the file \

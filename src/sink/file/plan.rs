@@ -211,10 +211,10 @@ pub(super) fn check_strangers(
     }
     strangers.sort_unstable();
     Err(Error::damage(format!(
-        "the table holds {} files of this job that its state does not know, so the state has lost epochs that \
+        "the table holds {} of this job that its state does not know, so the state has lost epochs that \
          were acknowledged; going on would land their rows again. Nothing was changed. Restore the state \
          directory from where it was newer, or move these files away to have their rows landed again:\n  {}",
-        strangers.len(),
+        if strangers.len() == 1 { "1 file".to_owned() } else { format!("{} files", strangers.len()) },
         listed(&strangers)
     )))
 }

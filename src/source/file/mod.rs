@@ -27,6 +27,7 @@ pub use record::SplitPosition;
 pub use record::positions;
 pub use sample::Sample;
 pub use sample::matching;
+pub use sample::prove;
 pub use sample::sample;
 pub use settings::CHUNK_BYTES;
 pub use settings::FileSettings;

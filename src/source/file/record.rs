@@ -86,6 +86,11 @@ pub(super) fn all(state: &State) -> Result<Vec<(SplitId, SplitRecord)>> {
     decode_all(state.keys(KEYS), |key| state.get(key))
 }
 
+/// As [`all`], of a state that is only looked at.
+pub(super) fn all_of(state: &StateView) -> Result<Vec<(SplitId, SplitRecord)>> {
+    decode_all(state.keys(KEYS), |key| state.get(key))
+}
+
 fn decode_all(
     keys: Vec<Vec<u8>>,
     get: impl Fn(&[u8]) -> Result<Option<Vec<u8>>>,
@@ -123,8 +128,7 @@ pub struct SplitPosition {
 ///
 /// [`crate::ErrorKind::Damage`] when a value cannot be understood.
 pub fn positions(state: &StateView) -> Result<Vec<SplitPosition>> {
-    let all = decode_all(state.keys(KEYS), |key| state.get(key))?;
-    Ok(all.into_iter().map(SplitPosition::from).collect())
+    Ok(all_of(state)?.into_iter().map(SplitPosition::from).collect())
 }
 
 impl From<(SplitId, SplitRecord)> for SplitPosition {

@@ -1,4 +1,5 @@
-//! The first lines of the input, for `check` and the inference of a schema.
+//! The input before it is read: its files, its first lines, and whether it is still the one that was read. For
+//! `check` and the inference of a schema.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +7,14 @@ use crate::doors::Doors;
 use crate::error::Result;
 use crate::source::file::content::Content;
 use crate::source::file::error::FileError;
+use crate::source::file::record;
+use crate::source::file::resolve::Place;
+use crate::source::file::resolve::resolve;
 use crate::source::file::settings::FileSettings;
+use crate::source::file::split::Split;
 use crate::source::file::walk::Found;
 use crate::source::file::walk::Pattern;
+use crate::state::StateView;
 use crate::storage::Disk;
 use crate::stream::SplitId;
 
@@ -37,6 +43,30 @@ pub async fn matching(settings: &FileSettings, doors: &Doors) -> Result<Vec<(Str
     let job = move || -> Result<Vec<(String, u64)>> {
         let found = found(&settings, disk.as_ref())?;
         Ok(found.into_iter().map(|(path, found)| (path, found.len)).collect())
+    };
+    doors.io.run(job).await?
+}
+
+/// Proves, as [`crate::source::FileSource::open`] does, that the files are still those that were read up to the
+/// positions in `state`; true if any file was read before. Reads only.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Damage`] for a file that shrank, was replaced, vanished unfinished, or has grown behind a
+/// last line without an end.
+pub async fn prove(settings: &FileSettings, state: &StateView, doors: &Doors) -> Result<bool> {
+    let splits: Vec<Split> =
+        record::all_of(state)?.into_iter().map(|(id, record)| Split::new(id, record)).collect();
+    let (settings, disk) = (settings.clone(), std::sync::Arc::clone(&doors.disk));
+    let job = move || -> Result<bool> {
+        let found = Pattern::new(&settings.base, &settings.path)?.walk(disk.as_ref(), !settings.follow)?;
+        let known = splits.iter().enumerate().map(|(number, split)| split.known(number)).collect();
+        for (number, place) in resolve(disk.as_ref(), &settings.base, known, found)?.places {
+            if let (Some(split), Place::Here(found)) = (splits.get(number), place) {
+                split.may_go_on(&settings.base, &found)?;
+            }
+        }
+        Ok(!splits.is_empty())
     };
     doors.io.run(job).await?
 }

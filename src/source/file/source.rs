@@ -273,10 +273,7 @@ impl FileSource {
         if split.busy || !split.is_behind(found.len, compressed) {
             return Ok(false);
         }
-        if split.read_unterminated && !compressed && found.len > split.read_mark.position {
-            let (path, position) = (self.settings.base.join(&found.path), split.read_mark.position);
-            return Err(FileError::GrewBehindTail { path, position }.into());
-        }
+        split.may_go_on(&self.settings.base, found)?;
         split.end = None;
         Ok(true)
     }

@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::task::Context;
 use std::task::Poll;
 
@@ -16,8 +17,10 @@ use futures::future::BoxFuture;
 use crate::error::Error;
 use crate::error::Result;
 use crate::format::rejected;
+use crate::source::file::content::is_compressed;
 use crate::source::file::cut::Piece;
 use crate::source::file::cut::What;
+use crate::source::file::error::FileError;
 use crate::source::file::mark::Mark;
 use crate::source::file::reader::AtEnd;
 use crate::source::file::reader::End;
@@ -25,6 +28,7 @@ use crate::source::file::reader::Reader;
 use crate::source::file::reader::Step;
 use crate::source::file::record::SplitRecord;
 use crate::source::file::resolve::Known;
+use crate::source::file::walk::Found;
 use crate::stream::Batch;
 use crate::stream::Rejected;
 use crate::stream::SplitId;
@@ -135,6 +139,21 @@ impl Split {
             Some(end) if compressed => len != end.raw,
             Some(end) => len > end.raw,
         }
+    }
+
+    /// Refuses a file, `found` below `base`, that goes on behind a last line without an end that was taken for a
+    /// record: what follows would be half a record.
+    pub(super) fn may_go_on(&self, base: &Path, found: &Found) -> Result<(), FileError> {
+        let compressed = is_compressed(&found.path);
+        let position = self.read_mark.position;
+        if self.read_unterminated
+            && !compressed
+            && self.is_behind(found.len, compressed)
+            && found.len > position
+        {
+            return Err(FileError::GrewBehindTail { path: base.join(&found.path), position });
+        }
+        Ok(())
     }
 
     /// What is asked about its file.

@@ -230,3 +230,24 @@ fn damage_of_the_log_is_told_as_damage_and_nothing_is_verified_or_removed() {
         assert_eq!(error.kind(), crate::error::ErrorKind::Damage, "{error}");
     }
 }
+
+/// A run would refuse these, and check does.
+#[test]
+fn check_misses_a_pending_file_that_is_gone_and_one_that_was_cut() {
+    let (disk, pending) = a_pending_file();
+    let check = |disk: &CrashDisk| {
+        let asked = simulate(async { crate::pipeline::check(&pipeline(), &doors(disk)).await });
+        asked.map(|checkup| checkup.problems)
+    };
+    assert_eq!(check(&disk).unwrap(), [""; 0]);
+    let bytes = disk.read_file(&pending).unwrap();
+    for cut in [Some(bytes.len() / 2), None] {
+        disk.remove_file(&pending).unwrap();
+        if let Some(len) = cut {
+            disk.write_file(&pending, &bytes[..len]).unwrap();
+        }
+        let error = check(&disk).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Damage, "{error}");
+        assert!(error.to_string().contains(&pending.display().to_string()), "{error}");
+    }
+}
