@@ -79,9 +79,18 @@ mod writer;
 
 mod reader;
 
+mod survey;
+
+mod salvage;
+
+mod repair;
+
+mod backup;
+
 #[cfg(test)]
 mod tests;
 
+pub use backup::backup;
 pub use error::WalError;
 pub use log::Appended;
 pub use log::Wal;
@@ -90,6 +99,13 @@ pub use open::Cut;
 pub use open::Opened;
 pub use reader::Verified;
 pub use reader::WalReader;
+pub use repair::Loss;
+pub use repair::Truncation;
+pub use repair::truncate_after;
+pub use salvage::Gap;
+pub use salvage::Salvage;
+pub use salvage::Salvaged;
+pub use salvage::salvage;
 pub use settings::WalSettings;
 pub use view::Logged;
 pub use view::Replay;
