@@ -72,6 +72,9 @@ fn a_copy_of_an_open_log_ends_where_it_was_durable() {
         let found: Vec<_> = reader.replay(reader.start()).unwrap().map(Result::unwrap).collect();
         assert!(found.starts_with(&expected), "round {round}: {} of {}", found.len(), expected.len());
         assert!(all(&wal).starts_with(&found), "round {round}");
+        // What the copy has, the original has after a loss of power now.
+        let left = disk.after_crash(CrashModel::LoseUnsynced, round);
+        assert!(all(&open(&left).0).starts_with(&found), "round {round}: more than what was durable");
         for entry in crate::storage::Disk::list(&disk, dest).unwrap() {
             crate::storage::Disk::remove_file(&disk, &dest.join(entry.name)).unwrap();
         }
