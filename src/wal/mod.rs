@@ -19,8 +19,9 @@
 //!
 //! # Where to read
 //!
-//! The modules below are in five groups: what can be said, the bytes, reading them, opening, appending, and
-//! looking. `frame`, `entry`, `segment` and `manifest` draw the bytes; `writer` and `open` say what a crash
+//! The modules below are in groups: what can be said, the bytes, reading them, opening, appending, looking, and
+//! what is done by hand: `survey` finds what there is of a damaged log, `salvage` hands it out, `repair` cuts,
+//! `backup` copies. `frame`, `entry`, `segment` and `manifest` draw the bytes; `writer` and `open` say what a crash
 //! leaves at each step; `judge` tells a torn tail from damage.
 //!
 //! # Examples
@@ -79,13 +80,10 @@ mod writer;
 
 mod reader;
 
-mod survey;
-
-mod salvage;
-
-mod repair;
-
 mod backup;
+mod repair;
+mod salvage;
+mod survey;
 
 #[cfg(test)]
 mod tests;

@@ -169,6 +169,13 @@ pub(super) fn check(folder: &Folder) -> Result<(), WalError> {
     stray::find(folder, &manifest.state, &segments, &names).map(drop)
 }
 
+/// What an opening checks of files that are no part of the log.
+pub(super) fn check_strays(folder: &Folder) -> Result<(), WalError> {
+    let names = folder.list()?;
+    let Chain { manifest, segments } = chain::load(folder, OpenMode::Read)?;
+    stray::find(folder, &manifest.state, &segments, &names).map(drop)
+}
+
 /// Opens the newest segment to go on in it.
 fn go_on(
     folder: &Folder,

@@ -363,3 +363,61 @@ impl DiskFile for Patient {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 10,000 bytes of 7, of which the disk cannot read the second page.
+    #[derive(Debug)]
+    struct Scratched;
+
+    impl DiskFile for Scratched {
+        fn metadata(&self) -> io::Result<Metadata> {
+            unreachable!("nobody asks")
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+            let len = (10_000_u64.saturating_sub(offset) as usize).min(buf.len());
+            if offset < 8192 && offset + len as u64 > 4096 {
+                return Err(io::Error::other("a bad sector"));
+            }
+            buf[..len].fill(7);
+            Ok(len)
+        }
+
+        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            unreachable!("nobody writes")
+        }
+
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            unreachable!("nobody writes")
+        }
+
+        fn reserve(&self, _: u64) -> io::Result<()> {
+            unreachable!("nobody writes")
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            unreachable!("nobody writes")
+        }
+
+        fn map(&self, _: u64) -> io::Result<Box<dyn Region>> {
+            unreachable!("nobody writes")
+        }
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_read_is_zeros_and_the_rest_is_there() {
+        let file = Patient { file: Box::new(Scratched), failed: Unreadable::default() };
+        let mut bytes = vec![1; 20_000];
+        assert_eq!(file.read_at(0, &mut bytes).unwrap(), 10_000);
+        assert!(bytes[..4096].iter().all(|byte| *byte == 7));
+        assert!(bytes[4096..8192].iter().all(|byte| *byte == 0));
+        assert!(bytes[8192..10_000].iter().all(|byte| *byte == 7));
+        assert_eq!(lock(&file.failed).as_deref(), Some("a bad sector"));
+        let other = Patient { file: Box::new(Scratched), failed: Unreadable::default() };
+        assert_eq!(other.read_at(8192, &mut bytes).unwrap(), 1808);
+        assert_eq!(*lock(&other.failed), None);
+    }
+}

@@ -1,6 +1,7 @@
 //! `alluvium wal verify`.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use alluvium::doors::Doors;
 use alluvium::wal;
@@ -24,19 +25,16 @@ use crate::words::count;
 pub(super) fn verify(args: &WalLookArgs) -> alluvium::Result<Exit> {
     let doors = Doors::real();
     let dir = place::log(&*doors.disk, &args.dir)?;
-    let looked =
-        WalReader::open(&dir, &doors).and_then(|reader| Ok((reader.verify()?, reader.start(), reader.end())));
+    let looked = WalReader::open(&dir, &doors).and_then(|reader| {
+        let verified = reader.verify()?;
+        reader.verify_folder()?;
+        Ok((verified, reader.start(), reader.end()))
+    });
     let (verified, start, end) = match looked {
         Ok(found) => found,
-        Err(failure @ WalError::Damage { .. }) => return all_damage(&doors, &dir, args.json, failure),
+        Err(failure @ WalError::Damage { .. }) => return all_damage(&doors, &dir, args.json, &failure),
         Err(failure) => return Err(failure.into()),
     };
-    // What an opening looks at and a reader beside a running job does not: files that no manifest names.
-    if let Some(gaps) = told_by_salvage(&doors, &dir)
-        && !gaps.gaps.is_empty()
-    {
-        return tell_damage(&dir, args.json, &gaps, &gaps.gaps.iter().map(gap_line).collect::<Vec<_>>());
-    }
     if args.json {
         say(&document(&json!({
             "version": 1,
@@ -76,13 +74,14 @@ pub(super) fn verify(args: &WalLookArgs) -> alluvium::Result<Exit> {
 }
 
 /// What salvage says of the whole log.
+#[derive(Default)]
 struct Told {
     entries: u64,
     gaps: Vec<Gap>,
 }
 
 /// `None` when it cannot be asked: the log is in use.
-fn told_by_salvage(doors: &Doors, dir: &std::path::Path) -> Option<Told> {
+fn told_by_salvage(doors: &Doors, dir: &Path) -> Option<Told> {
     let mut told = Told { entries: 0, gaps: Vec::new() };
     for found in wal::salvage(dir, doors).ok()? {
         match found {
@@ -94,26 +93,22 @@ fn told_by_salvage(doors: &Doors, dir: &std::path::Path) -> Option<Told> {
 }
 
 /// Tells not only of the first damage but of all.
-fn all_damage(doors: &Doors, dir: &std::path::Path, json: bool, failure: WalError) -> alluvium::Result<Exit> {
-    let Some(told) = told_by_salvage(doors, dir) else { return Err(failure.into()) };
-    let mut lines = vec![failure.to_string()];
-    lines.extend(told.gaps.iter().map(gap_line));
-    tell_damage(dir, json, &told, &lines)
-}
-
-fn tell_damage(dir: &std::path::Path, json: bool, told: &Told, lines: &[String]) -> alluvium::Result<Exit> {
+fn all_damage(doors: &Doors, dir: &Path, json: bool, failure: &WalError) -> alluvium::Result<Exit> {
+    // Of a log that is in use only the first damage is known.
+    let told = told_by_salvage(doors, dir).unwrap_or_default();
     if json {
         say(&document(&json!({
             "version": 1,
             "log": dir.display().to_string(),
             "damaged": true,
+            "first": failure.to_string(),
             "entries": told.entries,
             "gaps": told.gaps.iter().map(gap_document).collect::<Vec<_>>(),
         }))?)?;
         return Ok(Exit::Damage);
     }
     let mut text = format!("{}: damaged; nothing was changed\n", dir.display());
-    for line in lines {
+    for line in [failure.to_string()].into_iter().chain(told.gaps.iter().map(gap_line)) {
         let _infallible = writeln!(text, "  {line}");
     }
     let _infallible = writeln!(
