@@ -171,8 +171,7 @@ impl Truncation {
             && let Some(segment) = segments.iter().find(|segment| segment.path == cut.segment)
             && segment.base() < self.end
         {
-            let end = segment.file.size().map_err(|source| io_error("look at", &segment.path, source))?;
-            let end = end.min(segment.header.bytes);
+            let end = written_end(segment, cut.offset)?;
             match quarantine::copy(folder, segment, cut.offset, end)? {
                 Some(copy) => cut.quarantine = Some(copy),
                 None => {
@@ -209,6 +208,24 @@ impl Truncation {
         }
         spares.close();
         Ok(Some(folder.quarantine()))
+    }
+}
+
+/// Behind the last byte of `segment`, from `offset` on, that is not zero.
+fn written_end(segment: &Segment, offset: u64) -> Result<u64, WalError> {
+    let failed = |source| io_error("read", &segment.path, source);
+    let mut bytes = vec![0; 64 << 10];
+    let (mut at, mut end) = (offset, offset);
+    loop {
+        let count = segment.file.read_at(at, &mut bytes).map_err(failed)?;
+        let read = bytes.get(..count).unwrap_or_default();
+        if let Some(last) = read.iter().rposition(|byte| *byte != 0) {
+            end = at + last as u64 + 1;
+        }
+        if count < bytes.len() {
+            return Ok(end);
+        }
+        at += count as u64;
     }
 }
 

@@ -189,8 +189,9 @@ fn told(parent: &Path, rows: &[Row], args: &WalBenchArgs) -> String {
         let _infallible =
             write!(text, "{:<36}{rate:>14}{:>15}", row.what, bytes(row.per_second(row.bytes) as u64));
         for percent in [50.0, 99.0, 99.9, 100.0] {
-            let latency = row.percentile(percent).map(|time| format!("{} us", time.as_micros()));
-            let _infallible = write!(text, "{:>10}", latency.unwrap_or_default());
+            if let Some(latency) = row.percentile(percent) {
+                let _infallible = write!(text, "{:>10}", format!("{} us", latency.as_micros()));
+            }
         }
         text.push('\n');
     }
