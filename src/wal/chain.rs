@@ -10,6 +10,7 @@ use super::manifest::Manifest;
 use super::manifest::State;
 use super::segment::FORMAT_VERSION;
 use super::segment::HeaderFlaw;
+use super::segment::SEGMENT_HEADER_BYTES;
 use super::segment::Segment;
 use super::segment::SegmentHeader;
 use super::segment::capacity;
@@ -94,7 +95,9 @@ fn follow(folder: &Folder, state: &State) -> Result<Vec<Segment>, WalError> {
 fn open_segment(folder: &Folder, state: &State, number: u64, to: Lsn) -> Result<Segment, WalError> {
     let path = folder.segment(number);
     let wrong = |what: String| {
-        Err(WalError::Damage { path: path.clone(), offset: 0, at: state.start, to: to.min(state.end), what })
+        // A log that went on behind what the manifest knows of.
+        let to = if to > state.end { Lsn(u64::MAX) } else { to };
+        Err(WalError::Damage { path: path.clone(), offset: 0, at: state.start, to, what })
     };
     let file = match folder.disk.open(&path, OpenMode::Read) {
         Ok(file) => file,
@@ -119,7 +122,9 @@ fn open_segment(folder: &Folder, state: &State, number: u64, to: Lsn) -> Result<
     }
     let size = file.size().map_err(|source| io_error("look at", &path, source))?;
     if size < header.bytes || capacity(header.bytes) == 0 {
-        return wrong(format!("the file has {size} bytes, its header says {}", header.bytes));
+        let at = header.life.lsn(size.max(SEGMENT_HEADER_BYTES)).min(to);
+        let what = format!("the file has {size} bytes, its header says {}", header.bytes);
+        return Err(WalError::Damage { path, offset: size, at, to, what });
     }
     Ok(Segment { path: path.clone(), header, file, region: None })
 }

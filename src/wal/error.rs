@@ -73,8 +73,9 @@ pub enum WalError {
     /// Bytes that were acknowledged, or that the log itself needs, are damaged or missing. Nothing was
     /// changed.
     #[error(
-        "{path:?}: damage at byte {offset} (LSN {at} to {to}): {what}; nothing was changed, put the file \
-         back from a copy or set the whole log aside"
+        "{path:?}: damage at byte {offset} (LSN {at} to {}): {what}; nothing was changed, put the file \
+         back from a copy or set the whole log aside",
+        end_of_range(*to)
     )]
     Damage {
         /// The file.
@@ -83,7 +84,8 @@ pub enum WalError {
         offset: u64,
         /// The first position that is affected.
         at: Lsn,
-        /// Positions from here on are not affected by this damage, as far as is known.
+        /// Positions from here on are not affected by this damage, as far as is known; the highest one there is
+        /// when nothing is known.
         to: Lsn,
         /// What is wrong.
         what: String,
@@ -141,6 +143,14 @@ impl From<WalError> for Error {
             }
             _ => Self::new(kind, message),
         }
+    }
+}
+
+/// The end of a range of positions, in words where it is not known.
+pub(super) fn end_of_range(to: Lsn) -> String {
+    match to {
+        Lsn(u64::MAX) => "an unknown end".to_owned(),
+        Lsn(to) => to.to_string(),
     }
 }
 

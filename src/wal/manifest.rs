@@ -152,11 +152,15 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// Makes the first manifest of a log. It has its name only when it is complete.
+    /// Makes the first manifest of a log.
     pub(super) fn create(folder: &Folder, log: u64) -> Result<Self, WalError> {
+        Self::create_as(folder, State::new(log))
+    }
+
+    /// Makes a manifest that says `state`. It has its name only when it is complete.
+    pub(super) fn create_as(folder: &Folder, state: State) -> Result<Self, WalError> {
         let new = folder.manifest_new();
         folder.remove(&new)?;
-        let state = State::new(log);
         let file = folder
             .disk
             .open(&new, OpenMode::CreateNew { private: true })

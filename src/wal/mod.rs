@@ -21,8 +21,9 @@
 //!
 //! # Where to read
 //!
-//! The modules below are in five groups: what can be said, the bytes, reading them, opening, appending, and
-//! looking. `frame`, `entry`, `segment` and `manifest` draw the bytes; `writer` and `open` say what a crash
+//! The modules below are in groups: what can be said, the bytes, reading them, opening, appending, looking, and
+//! what is done by hand: `survey` finds what there is of a damaged log, `salvage` hands it out, `repair` cuts,
+//! `backup` copies. `frame`, `entry`, `segment` and `manifest` draw the bytes; `writer` and `open` say what a crash
 //! leaves at each step; `judge` tells a torn tail from damage.
 //!
 //! # Examples
@@ -87,9 +88,15 @@ mod writer;
 
 mod reader;
 
+mod backup;
+mod repair;
+mod salvage;
+mod survey;
+
 #[cfg(test)]
 mod tests;
 
+pub use backup::backup;
 pub use error::WalError;
 pub use log::Appended;
 pub use log::Ticket;
@@ -99,6 +106,13 @@ pub use open::Cut;
 pub use open::Opened;
 pub use reader::Verified;
 pub use reader::WalReader;
+pub use repair::Loss;
+pub use repair::Truncation;
+pub use repair::truncate_after;
+pub use salvage::Gap;
+pub use salvage::Salvage;
+pub use salvage::Salvaged;
+pub use salvage::salvage;
 pub use settings::WalSettings;
 pub use view::Logged;
 pub use view::LoggedRef;

@@ -104,19 +104,21 @@ pub(super) struct Recovered {
 
 /// What is to be done, decided before anything is changed.
 #[derive(Debug)]
-struct Plan {
+pub(super) struct Plan {
     /// Where the new segment begins.
-    from: Point,
+    pub(super) from: Point,
     /// Where the log goes on: what is between is copied.
-    end: Lsn,
+    pub(super) end: Lsn,
+    /// The segment that is copied from; what is cut may lie in later ones.
+    pub(super) source: Option<usize>,
     /// So many segments stay.
-    keep: usize,
-    clean: bool,
-    cut: Option<Cut>,
+    pub(super) keep: usize,
+    pub(super) clean: bool,
+    pub(super) cut: Option<Cut>,
     /// Where the cut ends in the newest segment.
-    cut_end: u64,
+    pub(super) cut_end: u64,
     /// The log goes on in the newest segment.
-    reuse: bool,
+    pub(super) reuse: bool,
 }
 
 /// Opens the log in `folder`, or makes it.
@@ -159,6 +161,21 @@ pub(super) fn open(folder: &Folder, settings: &WalSettings, doors: &Doors) -> Re
     Ok(Recovered { lock, manifest, segments, point, spares, opened })
 }
 
+/// Everything that an opening checks before it changes anything.
+pub(super) fn check(folder: &Folder) -> Result<(), WalError> {
+    let names = folder.list()?;
+    let Chain { manifest, segments } = chain::load(folder, OpenMode::Read)?;
+    decide(&manifest.state, &segments, &WalSettings::default())?;
+    stray::find(folder, &manifest.state, &segments, &names).map(drop)
+}
+
+/// What an opening checks of files that are no part of the log.
+pub(super) fn check_strays(folder: &Folder) -> Result<(), WalError> {
+    let names = folder.list()?;
+    let Chain { manifest, segments } = chain::load(folder, OpenMode::Read)?;
+    stray::find(folder, &manifest.state, &segments, &names).map(drop)
+}
+
 /// Opens the newest segment to go on in it.
 fn go_on(
     folder: &Folder,
@@ -178,7 +195,7 @@ fn go_on(
 }
 
 /// Begins a new segment behind what is kept.
-fn begin_segment(
+pub(super) fn begin_segment(
     folder: &Folder,
     settings: &WalSettings,
     doors: &Doors,
@@ -189,13 +206,14 @@ fn begin_segment(
 ) -> Result<(Point, Opened), WalError> {
     quarantine_copy(folder, segments, &mut plan)?;
     // Copied frames must fit even when segments were larger before.
-    let bytes = match segments.last() {
-        Some(newest) if plan.end > plan.from.at => settings.segment_bytes.max(newest.header.bytes),
+    let bytes = match plan.source.and_then(|source| segments.get(source)) {
+        Some(source) if plan.end > plan.from.at => settings.segment_bytes.max(source.header.bytes),
         _ => settings.segment_bytes,
     };
     let blank = spares.take_or_make(bytes)?;
     let header = new_header(&manifest.state, segments, &plan, &blank, doors);
-    let (active, point) = fill(folder, blank, header, segments.last(), &plan)?;
+    let source = plan.source.and_then(|source| segments.get(source));
+    let (active, point) = fill(folder, blank, header, source, &plan)?;
     let dropped = segments.split_off(plan.keep.min(segments.len()));
     segments.push(active);
     let (Some(oldest), Some(active)) = (segments.first(), segments.last()) else {
@@ -284,7 +302,16 @@ fn decide(state: &State, segments: &[Segment], settings: &WalSettings) -> Result
     let Some(newest) = segments.last() else {
         let from = Point { at: state.start, sequence: state.frames, tally: Tally::default(), open: None };
         let end = state.start;
-        return Ok(Plan { from, end, keep: 0, clean: false, cut: None, cut_end: 0, reuse: false });
+        return Ok(Plan {
+            from,
+            end,
+            source: None,
+            keep: 0,
+            clean: false,
+            cut: None,
+            cut_end: 0,
+            reuse: false,
+        });
     };
     let tail = judge::look(newest)?;
     let (end, acked, clean) = match judge::judge(state, &tail) {
@@ -296,7 +323,7 @@ fn decide(state: &State, segments: &[Segment], settings: &WalSettings) -> Result
         && newest.header.bytes == settings.segment_bytes
     {
         let (from, keep) = (tail.reached, segments.len());
-        return Ok(Plan { from, end, keep, clean, cut: None, cut_end: 0, reuse: true });
+        return Ok(Plan { from, end, source: None, keep, clean, cut: None, cut_end: 0, reuse: true });
     }
     // What was acknowledged, and all before the newest segment (W4), is durable where it is.
     let little = end.0.saturating_sub(newest.base().0) <= newest.header.bytes / COPIED_SHARE;
@@ -319,7 +346,8 @@ fn decide(state: &State, segments: &[Segment], settings: &WalSettings) -> Result
         }
     };
     let cut = cut_of(segments, newest, &tail, end);
-    Ok(Plan { from, end, keep, clean, cut, cut_end: tail.behind.end, reuse: false })
+    let source = segments.len().checked_sub(1);
+    Ok(Plan { from, end, source, keep, clean, cut, cut_end: tail.behind.end, reuse: false })
 }
 
 /// What lies behind `end`, if anything.

@@ -19,6 +19,7 @@ use super::folder::Folder;
 use super::judge;
 use super::judge::Verdict;
 use super::manifest::Manifest;
+use super::open;
 use super::segment::Segment;
 use super::view::Live;
 use super::view::View;
@@ -136,6 +137,30 @@ impl WalReader {
             logged?;
         }
         Ok(sum)
+    }
+
+    /// Looks for files beside the log's segments that would keep an opening from it: segments of another log, or
+    /// newer ones than the manifest knows. Takes no lock; of a log that changes meanwhile it says nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`WalError::Damage`], [`WalError::Version`].
+    pub fn verify_folder(&self) -> Result<(), WalError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let failure = match open::check_strays(&self.folder) {
+                Err(failure @ (WalError::Damage { .. } | WalError::Version { .. })) => failure,
+                // A spare that is being made vanishes under its first name.
+                Ok(()) | Err(_) => return Ok(()),
+            };
+            let now = Manifest::open(&self.folder, OpenMode::Read)?.state.sequence;
+            match () {
+                () if now != self.sequence => return Ok(()),
+                () if attempts == 3 => return Err(failure),
+                () => {}
+            }
+        }
     }
 
     /// Damage at `at` may be the work of a running process that has given the segment up.

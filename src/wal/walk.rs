@@ -20,6 +20,7 @@ use super::frame::sealed_tally;
 use super::segment::Chunk;
 use super::segment::SEGMENT_HEADER_BYTES;
 use super::segment::Segment;
+use super::segment::SegmentHeader;
 use super::segment::Source;
 
 /// A place between two frames, with everything that is known when one gets there.
@@ -56,10 +57,15 @@ impl<'a> Walk<'a> {
     pub(super) fn new(segment: &'a Segment, end: Option<Lsn>) -> Self {
         let header = &segment.header;
         let end = end.map_or(header.bytes, |end| header.life.offset(end));
+        Self::over(Source { file: &*segment.file, path: &segment.path, end }, header)
+    }
+
+    /// Starts at the first frame in `source`, a segment with `header`.
+    pub(super) fn over(source: Source<'a>, header: &SegmentHeader) -> Self {
         let base = header.life.base;
         let open = (header.group != base).then_some(header.group);
         Self {
-            source: Source { file: &*segment.file, path: &segment.path, end },
+            source,
             chunk: Chunk::default(),
             life: header.life,
             point: Point { at: base, sequence: header.sequence, tally: Tally::default(), open },

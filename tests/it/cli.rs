@@ -124,6 +124,14 @@ fn every_command_explains_itself_with_an_example() {
         assert!(out.contains("Examples:") && out.contains(&format!("alluvium {command} ")), "{out}");
         assert_eq!(run(folder.path(), &[command]).0, 2, "{command} without its argument");
     }
+    for command in ["verify", "dump", "salvage", "truncate", "bench"] {
+        let (code, out, err) = run(folder.path(), &["wal", command, "--help"]);
+        assert_eq!((code, err.as_str()), (0, ""), "{command}");
+        assert!(out.contains("Examples:") && out.contains(&format!("alluvium wal {command} ")), "{out}");
+        assert!(out.contains("Exit codes:"), "{out}");
+        assert_eq!(run(folder.path(), &["wal", command]).0, 2, "{command} without its argument");
+    }
+    assert_eq!(run(folder.path(), &["wal"]).0, 2);
     let (_, out, _) = run(folder.path(), &["run", "--help"]);
     for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "130 ", "143 "] {
         assert!(out.lines().any(|line| line.trim_start().starts_with(code)), "no exit code {code}");

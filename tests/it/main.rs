@@ -7,6 +7,8 @@ mod crash_sweep;
 mod job;
 mod kill;
 mod log_bytes;
+mod log_kill;
+mod log_tools;
 mod looking;
 mod one_file;
 mod quickstart;

@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Gc(GcArgs),
     /// Write a commented starter pipeline with a data sample
     New(NewArgs),
+    /// Look into a write-ahead log, or repair it by hand
+    Wal(WalArgs),
 }
 
 impl Command {
@@ -54,6 +56,7 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::Gc(_) => "gc",
             Self::New(_) => "new",
+            Self::Wal(_) => "wal",
         }
     }
 }
@@ -179,6 +182,124 @@ pub(crate) struct NewArgs {
     /// A folder to make; its last part names the job (a-z, 0-9, - and _)
     #[arg(value_name = "NAME")]
     pub name: PathBuf,
+}
+
+/// `wal`
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Looks into a write-ahead log, or repairs it by hand. DIR is the folder of a log, or the state \
+directory of a job. docs/wal.md tells when to use which.",
+    after_help = "Examples:\n  alluvium wal verify state/clicks\n  alluvium wal dump state/clicks --limit 20",
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct WalArgs {
+    #[command(subcommand)]
+    pub command: WalCommand,
+}
+
+/// The commands of `wal`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WalCommand {
+    /// Read every frame; tell of all damage with file, offset and LSN
+    #[command(
+        after_help = "Examples:\n  alluvium wal verify state/clicks\n  alluvium wal verify state/clicks --json\n\nExit codes: 0 whole (a torn tail that nobody was promised is a warning), 3 damaged, 2 no log, 1 it cannot be read."
+    )]
+    Verify(WalLookArgs),
+    /// Show entries: LSN, length, the first bytes
+    #[command(
+        after_help = "Examples:\n  alluvium wal dump state/clicks\n  alluvium wal dump state/clicks --from 123456 --limit 5 --full\n\nExit codes: 0 shown, 3 there was damage on the way (told as gaps), 2 no log, 1 it cannot be read."
+    )]
+    Dump(WalDumpArgs),
+    /// Copy every good entry of a damaged log to a new one, and list the gaps
+    #[command(
+        after_help = "Examples:\n  alluvium wal salvage broken-log --to saved-log\n\nExit codes: 0 the log had no damage, 3 everything good was copied and there were gaps, 2 the log is in use or DIR is taken, 1 it failed."
+    )]
+    Salvage(WalSalvageArgs),
+    /// Cut everything behind an LSN out of a log that nobody uses
+    #[command(
+        after_help = "Examples:\n  alluvium wal truncate state/clicks --after 123456\n  alluvium wal truncate state/clicks --after 123456 --yes\n\nExit codes: 0 cut, 2 only shown (--yes is missing) or the log is in use, 3 there is damage below the LSN, 1 it failed."
+    )]
+    Truncate(WalTruncateArgs),
+    /// Measure appends, syncs and replay on the disk of a folder
+    #[command(
+        after_help = "Examples:\n  alluvium wal bench .\n  alluvium wal bench /mnt/disk --writers 64 --entry-bytes 100\n\nIt writes a log of some hundred MiB below DIR and removes it.\n\nExit codes: 0 measured, 2 no such folder, 1 it failed."
+    )]
+    Bench(WalBenchArgs),
+}
+
+/// What all commands of `wal` take.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WalLookArgs {
+    /// The folder of a log, or the state directory of a job
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `wal dump`
+#[derive(Debug, clap::Args)]
+pub(crate) struct WalDumpArgs {
+    #[command(flatten)]
+    pub look: WalLookArgs,
+    /// The first position to show; the start of the log if left out
+    #[arg(long, value_name = "LSN")]
+    pub from: Option<u64>,
+    /// Show at most so many entries
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: u64,
+    /// Show whole entries, not only their first 64 bytes
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// `wal salvage`
+#[derive(Debug, clap::Args)]
+pub(crate) struct WalSalvageArgs {
+    #[command(flatten)]
+    pub look: WalLookArgs,
+    /// A folder for the new log; it is made, or must be empty
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+}
+
+/// `wal truncate`
+#[derive(Debug, clap::Args)]
+pub(crate) struct WalTruncateArgs {
+    #[command(flatten)]
+    pub look: WalLookArgs,
+    /// The log is to end here: appends that reach beyond are cut
+    #[arg(long, value_name = "LSN")]
+    pub after: u64,
+    /// Do it; without, it is only shown what would be lost
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// `wal bench`
+#[derive(Debug, clap::Args)]
+pub(crate) struct WalBenchArgs {
+    #[command(flatten)]
+    pub look: WalLookArgs,
+    /// Length of an entry in bytes
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub entry_bytes: u32,
+    /// Writers that share syncs in the second measure of these
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub writers: u32,
+    /// Longest time of each measure, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    pub seconds: f64,
+}
+
+/// A time that is neither nothing nor for ever.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds from 0.01 to 3600".to_owned()),
+    }
 }
 
 /// An address, or a port on this machine only.

@@ -14,6 +14,7 @@ mod run;
 mod runtime;
 mod summary;
 mod verify;
+mod wal;
 mod words;
 
 use std::process::ExitCode;
@@ -48,5 +49,6 @@ fn command(command: Command) -> alluvium::Result<Exit> {
         Command::Verify(args) => verify::verify(&args),
         Command::Gc(args) => gc::gc(&args),
         Command::New(args) => new::new(&args),
+        Command::Wal(args) => wal::wal(&args.command),
     }
 }

@@ -74,6 +74,9 @@ fn advice(command: &str, kind: ErrorKind) -> Option<&'static str> {
         ("run", ErrorKind::Fatal) => Some(
             "The job stopped, since another attempt would fail in the same way. Nothing acknowledged is lost: mend the cause and run it again, and it resumes from the last completed checkpoint.",
         ),
+        ("wal", ErrorKind::Damage) => Some(
+            "Nothing was changed. `alluvium wal verify DIR` lists all damage; docs/wal.md tells what `salvage` and `truncate` can save.",
+        ),
         (_, ErrorKind::Damage) => Some(
             "Nothing was changed. `alluvium inspect STATE` and `alluvium verify FILE` show what there is; docs/recovery.md tells what can be done.",
         ),

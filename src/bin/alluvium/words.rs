@@ -2,8 +2,12 @@
 
 /// `12345 rows` as `12,345 rows`, and `1 row`.
 pub(crate) fn count(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", thousands(number))
+    let number_text = thousands(number);
+    match (number, what.strip_suffix("try")) {
+        (1, _) => format!("{number_text} {what}"),
+        (_, Some(stem)) => format!("{number_text} {stem}tries"),
+        _ => format!("{number_text} {what}s"),
+    }
 }
 
 /// `12345` as `12,345`.
@@ -61,6 +65,7 @@ mod tests {
         assert_eq!(count(0, "row"), "0 rows");
         assert_eq!(count(1, "row"), "1 row");
         assert_eq!(count(999, "row"), "999 rows");
+        assert_eq!((count(1, "entry"), count(2, "entry")), ("1 entry".to_owned(), "2 entries".to_owned()));
         assert_eq!(count(1000, "row"), "1,000 rows");
         assert_eq!(count(u64::MAX, "row"), "18,446,744,073,709,551,615 rows");
     }

@@ -390,3 +390,82 @@ proptest! {
         let _ = try_open(&changed);
     }
 }
+
+/// What ten thousand crashes may leave behind the last frame of a segment that had lives before: frames of the
+/// last lap with valid checksums of their own salt, in their places and in others, pieces of them, noise.
+#[test]
+fn ten_thousand_tails_of_a_recycled_segment_deliver_nothing_of_the_last_lap() {
+    use crate::doors::Random;
+    use crate::storage::Disk;
+    use crate::storage::OpenMode;
+    use crate::testing::SeededRandom;
+    use crate::wal::judge;
+    use crate::wal::segment::Segment;
+    use crate::wal::segment::SegmentHeader;
+
+    let disk = disk();
+    let (wal, _) = open(&disk);
+    // The file of segment 1, full of frames; then the same file in its next life.
+    let mut number = 0;
+    let mut next = || {
+        number += 1;
+        append(&wal, &[entry(number, 300)]).unwrap()
+    };
+    while wal.stats().segments < 2 {
+        next();
+    }
+    let lap = disk.read_file(&segment_files(&disk)[0]).unwrap();
+    wal.truncate_before(wal.end()).unwrap();
+    let mut newest = segment_files(&disk).pop().unwrap();
+    // Until a segment has a file that is full of the lap.
+    while disk.read_file(&newest).unwrap()[40_000..60_000] != lap[40_000..60_000] {
+        next();
+        wal.truncate_before(wal.end()).unwrap();
+        newest = segment_files(&disk).pop().unwrap();
+    }
+    for _ in 0..10 {
+        next();
+    }
+    wal.sync().unwrap();
+    let used = (wal.end().0 - wal.start().0) as usize + 4096;
+    assert_eq!(wal.stats().segments, 1);
+    let good = copy(&disk).read_file(&newest).unwrap();
+    let header = SegmentHeader::decode(&good[..4096]).unwrap();
+    let random = SeededRandom::new(2026);
+    let at = |below: usize| random.below(below.max(1) as u64) as usize;
+    let scratch = super::disk();
+    let place = Path::new("/home/segment");
+    let mut openings = 0;
+    for round in 0..10_000 {
+        let mut bytes = good.clone();
+        for _ in 0..=at(4) {
+            let from = used + at(SEGMENT as usize - used);
+            let len = at(3000).min(bytes.len() - from);
+            match at(5) {
+                // In their places.
+                0 => bytes[from..from + len].copy_from_slice(&lap[from..from + len]),
+                // Elsewhere, at a multiple of 64 and right behind the last frame.
+                1 => {
+                    let source = (4096 + at(40_000)) & !63;
+                    bytes[used..used + len].copy_from_slice(&lap[source..source + len]);
+                }
+                // This life's own frames, once more.
+                2 => bytes.copy_within((4096 + at(used - 4096)) & !63..used, used),
+                3 => random.fill(&mut bytes[from..from + len]),
+                _ => bytes[from..from + len].fill(0),
+            }
+        }
+        scratch.write_file(place, &bytes).unwrap();
+        let file = scratch.open(place, OpenMode::Read).unwrap();
+        let tail = judge::look(&Segment { path: place.to_owned(), header, file, region: None }).unwrap();
+        assert_eq!(tail.reached.at, wal.end(), "round {round}");
+        assert!(tail.acked.max(tail.behind.acked) <= wal.end(), "round {round}");
+        if round % 50 == 0 {
+            let changed = with_change(&copy(&disk), &newest, |whole| *whole = bytes);
+            let (again, opened) = try_open(&changed).unwrap();
+            assert!(opened.end == wal.end() && all(&again) == all(&wal), "round {round}");
+            openings += 1;
+        }
+    }
+    assert_eq!(openings, 200);
+}

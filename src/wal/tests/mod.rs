@@ -1,10 +1,13 @@
 //! Claims about the log, on the simulated disk unless a name says otherwise.
 
+mod copies;
 mod crash;
 mod damage;
 mod faults;
+mod matrix;
 mod ordinary;
 mod tickets;
+mod tools;
 mod watching;
 
 use std::path::Path;

@@ -96,3 +96,24 @@ fn a_reader_beside_a_busy_writer_sees_no_damage() {
         }
     });
 }
+
+#[test]
+fn a_reader_tells_of_files_that_would_keep_an_opening_from_the_log_and_not_of_a_running_one() {
+    let disk = disk();
+    let (wal, _) = open(&disk);
+    for number in 0..40 {
+        append(&wal, &[entry(number, 3000)]).unwrap();
+        WalReader::open(dir(), &doors(&disk)).unwrap().verify_folder().unwrap();
+    }
+    drop(wal);
+    let other = super::disk();
+    let (wal, _) = Wal::open(dir(), small(), &sim_doors(&other, 12345)).unwrap();
+    append(&wal, &[entry(1, 100)]).unwrap();
+    let foreign = other.read_file(&segment_files(&other)[0]).unwrap();
+    let extra = dir().join("0000000000000009.wal");
+    disk.write_file(&extra, foreign).unwrap();
+    let reader = WalReader::open(dir(), &doors(&disk)).unwrap();
+    reader.verify().unwrap();
+    let found = reader.verify_folder();
+    assert!(matches!(&found, Err(WalError::Damage { path, .. }) if *path == extra), "{found:?}");
+}

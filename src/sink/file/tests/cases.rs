@@ -3,6 +3,8 @@
 use super::*;
 use crate::pool::Pool;
 use crate::testing::CrashModel;
+use std::task::Context;
+use std::task::Poll;
 
 fn two(id: u64) -> String {
     format!("b{}", id % 2)
@@ -106,16 +108,24 @@ async fn a_stop_keeps_files_in_progress_and_spills_what_waits() {
 
 #[tokio::test]
 async fn a_barrier_does_not_wait_for_encoders_and_their_rows_are_safe() {
-    // With real threads and one async thread an encoder cannot be done before the first wait.
+    // The one thread is held until the barrier has decided: no encoder can be done before.
     let disk = disk();
     let doors = Doors { cpu: Pool::threads("test", 1), ..doors(&disk) };
     for restart in [false, true] {
         let mut kept = Kept::default();
         let table = FileSinkSettings { path: format!("/out/t{restart}").into(), ..settings() };
         let mut run = kept.start(&table, &no_buckets(), &doors).await.unwrap();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        drop(doors.cpu.run(move || held.recv()));
         run.write(20, two).await.unwrap();
         assert_eq!(run.writer.stats().encoding, 1);
-        let (snapshot, _) = run.pre_commit(BarrierKind::Checkpoint).await.unwrap();
+        let (snapshot, _) = {
+            let mut barrier = std::pin::pin!(run.pre_commit(BarrierKind::Checkpoint));
+            let once = |context: &mut Context<'_>| Poll::Ready(barrier.as_mut().poll(context).is_pending());
+            assert!(std::future::poll_fn(once).await, "the rows wait to be spilled");
+            release.send(()).unwrap();
+            barrier.await.unwrap()
+        };
         let stats = run.writer.stats();
         assert_eq!((stats.buffered_rows, stats.spilled_rows), (0, 20), "16 of them are in the encoder");
         run.complete(&mut kept, snapshot);
