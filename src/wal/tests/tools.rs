@@ -380,6 +380,7 @@ fn a_cut_interrupted_at_any_step_is_done_by_the_next_attempt() {
     let mut bytes = damaged.read_file(&segments[gone - 1]).unwrap();
     bytes[..100].fill(0);
     damaged.write_file(&segments[gone - 1], bytes).unwrap();
+    sweep_cut(&copy(&damaged), lsn, CrashModel::AnySubset, None, &kept);
     let other = super::disk();
     let (wal, _) = Wal::open(dir(), small(), &sim_doors(&other, 12345)).unwrap();
     append(&wal, &[entry(1, 10_000)]).unwrap();
