@@ -11,10 +11,6 @@
 //!
 //! A failure prints the case: script, step, how much of the step happened, model and seed. A run is a
 //! function of these.
-//!
-//! `ALLUVIUM_SWEEP=full` leaves nothing out: neither the equal writes that fill a new segment of the log with
-//! zeros (else the first two and the last of a run of them are crashed in during a recovery) nor two thirds of
-//! the kills that a loss of power follows.
 
 mod disks;
 mod world;
@@ -73,10 +69,6 @@ impl Tally {
     }
 }
 
-fn full() -> bool {
-    std::env::var("ALLUVIUM_SWEEP").is_ok_and(|what| what == "full")
-}
-
 #[test]
 fn every_record_lands_once_whatever_step_a_crash_hits() {
     let steps = undisturbed(&WHOLE);
@@ -103,7 +95,7 @@ fn a_process_that_is_killed_and_loses_power_during_its_recovery_loses_nothing() 
     // P5: what the killed process had written is there at the next start, and not durable.
     let steps = undisturbed(&SMALLEST);
     let mut tally = Tally::default();
-    for step in (0..steps.len()).step_by(if full() { 1 } else { 3 }) {
+    for step in 0..steps.len() {
         let killed = Crash { step, how: How::Before, model: CrashModel::ProcessOnly, seed: 0 };
         for_each_recovery_step(&SMALLEST, killed, &mut |second| {
             one(
@@ -153,14 +145,7 @@ fn for_each_recovery_step(script: &Script, crash: Crash, then: &mut dyn FnMut(us
         Ok(()) => world.steps_until_running(),
         Err(error) => panic!("{}: {error:?}", repeat(script, &[crash])),
     };
-    let steps = world.job_disk().steps();
-    for step in 0..until {
-        // A segment of the log is filled with zeros in many equal writes: the first two and the last tell all.
-        let same = |other: usize| steps.get(other) == steps.get(step);
-        if full() || step < 2 || !(same(step - 2) && same(step - 1) && same(step + 1)) {
-            then(step);
-        }
-    }
+    (0..until).for_each(then);
 }
 
 /// Lets the script live through `crashes`, one after the other, and then to its end.
