@@ -97,12 +97,7 @@ fn make(to: &Folder) -> Result<(), WalError> {
         }
         Err(error) => return Err(io_error("create the folder", path, error)),
     }
-    let parent = match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    };
-    to.disk.sync_dir(parent).map_err(|source| io_error("sync the folder", parent, source))
+    to.sync_parent()
 }
 
 /// Removes what an attempt has copied.

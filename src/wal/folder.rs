@@ -84,6 +84,16 @@ impl Folder {
         Ok(entries.iter().map(|entry| parse(&entry.name)).collect())
     }
 
+    /// Makes the folder's own name durable.
+    pub(super) fn sync_parent(&self) -> Result<(), WalError> {
+        let parent = match self.path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => &self.path,
+        };
+        self.disk.sync_dir(parent).map_err(|source| io_error("sync the folder", parent, source))
+    }
+
     /// Makes the names in the folder durable.
     // remove-syncs: Ok(())
     pub(super) fn sync(&self) -> Result<(), WalError> {

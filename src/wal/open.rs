@@ -20,7 +20,6 @@
 //! goes on in it: nothing is behind its end that could ever verify. So any number of openings in a row take
 //! one spare, and on a full disk appends are refused that would leave none (`spares`).
 
-use std::path::Path;
 use std::path::PathBuf;
 
 use crate::doors::Doors;
@@ -268,12 +267,7 @@ fn make_folder(folder: &Folder) -> Result<(), WalError> {
         }
         Err(error) => return Err(io_error("look at", path, error)),
     }
-    let parent = match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    };
-    folder.disk.sync_dir(parent).map_err(|source| io_error("sync the folder", parent, source))
+    folder.sync_parent()
 }
 
 /// Makes a new log where there is none.
